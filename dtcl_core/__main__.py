@@ -1,0 +1,149 @@
+"""The command line: ``python -m dtcl_core run|status``."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+
+from . import pretrain, work
+from .experiments import PRESETS, REGISTRY
+from .results import Store
+
+STOPPED = 130  # the exit status shells give an interrupted command
+
+
+def shard(text: str) -> tuple[int, int]:
+    """Parse "i/n"."""
+    try:
+        index, count = (int(part) for part in text.split("/"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected i/n, such as 0/4, got {text!r}") from None
+    if not 0 <= index < count:
+        raise argparse.ArgumentTypeError(f"i/n needs 0 <= i < n, got {text!r}")
+    return index, count
+
+
+def positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not value > 0:
+        raise argparse.ArgumentTypeError(f"expected a number > 0, got {text!r}")
+    return value
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="python -m dtcl_core",
+        description="Train and inspect the runs behind the book.",
+        epilog="Rows are added to results/ (or $DTCL_RESULTS). Stop at any moment with Ctrl-C; the same command goes on.",
+    )
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    run = commands.add_parser(
+        "run",
+        help="train the missing runs of an experiment",
+        description="Train those runs of an experiment that have no row yet, evaluate them and store their rows.",
+    )
+    run.add_argument("experiment", choices=REGISTRY, metavar="EXPERIMENT", help=f"one of: {', '.join(REGISTRY)}")
+    purposes = "; ".join(f"{name}: {p.purpose} ({p.seeds} seeds, {p.epochs} epochs)" for name, p in PRESETS.items())
+    run.add_argument("--preset", choices=PRESETS, default="smoke", help=f"{purposes} (default: smoke)")
+    run.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
+    run.add_argument("--methods", help="names with commas between them (default: all)")
+    run.add_argument("--sigma", help="colour spreads with commas between them (default: the experiment's)")
+    run.add_argument("--tau-alpha", help="temperatures to try instead of the preset's, with commas between them")
+    run.add_argument("--seeds", type=int, help="number of seeds (default: the preset's)")
+    run.add_argument("--epochs", type=int, help="epochs (default: the preset's)")
+    run.add_argument("--shard", type=shard, metavar="I/N", help="do only part I (from 0) of N, as in a job array")
+    run.add_argument("--time-limit", type=positive, metavar="SECONDS", help="stop cleanly after this long")
+    run.add_argument("--stack-size", type=int, help="most runs trained at once (default: what suits the device)")
+    run.add_argument("--results", metavar="FOLDER", help="the store (default: results/, or results/smoke for that preset)")
+
+    status = commands.add_parser(
+        "status",
+        help="how many of each experiment's runs exist",
+        description="Count, for each experiment and preset, the runs that have a row and those that do not.",
+    )
+    status.add_argument("--results", metavar="FOLDER", help="the store (default: results/)")
+    return top
+
+
+def stop_requests(time_limit: float | None) -> Callable[[], bool]:
+    """A function that turns true after Ctrl-C, a SIGTERM, or the time limit."""
+    asked = []
+    end = None if time_limit is None else time.monotonic() + time_limit
+
+    def remember(number: int, frame: object) -> None:
+        if asked:  # a second Ctrl-C means it
+            raise KeyboardInterrupt
+        asked.append(number)
+        print("\nStopping; Ctrl-C again to stop at once.", file=sys.stderr, flush=True)
+
+    signal.signal(signal.SIGINT, remember)
+    signal.signal(signal.SIGTERM, remember)
+    return lambda: bool(asked) or (end is not None and time.monotonic() >= end)
+
+
+def run_command(options: argparse.Namespace) -> int:
+    if options.stack_size is not None and options.stack_size < 1:
+        raise ValueError(f"--stack-size must be at least 1, got {options.stack_size}.")
+    device = pretrain.resolve_device(options.device)
+    runs = REGISTRY[options.experiment].runs(
+        options.preset,
+        seeds=options.seeds,
+        epochs=options.epochs,
+        sigma=options.sigma,
+        methods=options.methods,
+        tau_alpha=options.tau_alpha,
+    )
+    if options.shard:
+        runs = work.shard_of(runs, *options.shard)
+    store = Store(options.results or work.default_store(options.preset).path)
+    missing = len(store.missing(runs))
+    print(f"{options.experiment}, preset {options.preset}: {len(runs) - missing} of {len(runs)} runs exist.", flush=True)
+    if not missing:
+        return 0
+    print(f"Training {missing} on {device}.", flush=True)
+    try:
+        work.compute(
+            runs, store, str(device), stack_size=options.stack_size, should_stop=stop_requests(options.time_limit)
+        )
+    except (pretrain.Interrupted, KeyboardInterrupt):
+        left = len(store.missing(runs))
+        print(f"Stopped with {left} of {len(runs)} runs to go. The same command goes on from here.", flush=True)
+        return STOPPED
+    print(f"All {len(runs)} runs exist now.")
+    return 0
+
+
+def status_command(options: argparse.Namespace) -> int:
+    kept = Store(options.results).rows()
+    smoke = Store(options.results or work.default_store("smoke").path).rows()
+    print(f"{'experiment':<18}{'preset':<10}{'runs':>7}{'present':>9}{'missing':>9}")
+    for name, experiment in REGISTRY.items():
+        for preset in PRESETS:
+            rows = smoke if preset == "smoke" else kept
+            keys = {run.key for run in experiment.runs(preset)}
+            have = len(keys & rows.keys())
+            print(f"{name:<18}{preset:<10}{len(keys):>7}{have:>9}{len(keys) - have:>9}")
+    return 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; a user's mistake is one line on standard error and exit status 2."""
+    options = parser().parse_args(arguments)
+    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
+    try:
+        return {"run": run_command, "status": status_command}[options.command](options)
+    except (ValueError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,172 @@
+"""The paper's encoder, as a stack: R networks of one shape that train side by side and never mix.
+
+Three blocks of convolution, batch norm, dropout and ReLU, then one linear layer. The stack's convolutions are one
+convolution with R groups, its batch norm is one batch norm over R x channels (which is exactly a batch norm a run), its
+linear layer one batched matrix product. Runs that look at the same images share the first convolution's input.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from . import keyed
+from .config import Protocol
+
+IMAGE_SIZE = 28
+
+
+def feature_sizes(protocol: Protocol) -> list[int]:
+    """Side of the square feature map that leaves each block."""
+    sizes, size = [], IMAGE_SIZE
+    for _ in protocol.channels:
+        size = -(-size // 2) if protocol.downsampling == "stride" else size // 2
+        if size < 1:
+            raise ValueError(f"channels={protocol.channels}: too many blocks for {IMAGE_SIZE} x {IMAGE_SIZE} images.")
+        sizes.append(size)
+    return sizes
+
+
+def dropout_shapes(protocol: Protocol) -> list[tuple[int, int, int]]:
+    """Shape (side, side, channels) of each block's dropout mask: (1, 1, channels) when whole channels are dropped."""
+    sizes = feature_sizes(protocol)
+    if protocol.downsampling != "stride":  # dropout comes before the pooling
+        sizes = [IMAGE_SIZE, *sizes[:-1]]
+    if protocol.dropout_kind == "channel":
+        sizes = [1] * len(sizes)
+    return [(size, size, width) for size, width in zip(sizes, protocol.channels)]
+
+
+def initial(seeds: Sequence[int], shape: tuple[int, ...], fan_in: int, name: str) -> nn.Parameter:
+    """A parameter [R, *shape], uniform on +-1/sqrt(fan_in) as PyTorch's layers start, keyed by each run's seed."""
+    bound = 1.0 / math.sqrt(fan_in)
+    drawn = {seed: torch.from_numpy(bound * (2 * keyed.uniform(shape, seed, "weights", name) - 1)) for seed in set(seeds)}
+    return nn.Parameter(torch.stack([drawn[seed] for seed in seeds]).float())
+
+
+class Encoder(nn.Module):
+    """R encoders (with projector heads, if any), each initialised by its seed.
+
+    Args:
+        seeds: one for each run; runs of a seed start from the same weights.
+        protocol: widths, kernel, dropout and the rest of the encoder's shape.
+        projector: None, "linear" or "mlp": the head between the embedding and the loss.
+        projector_dim: the head's output dimension.
+    """
+
+    def __init__(
+        self,
+        seeds: Sequence[int],
+        protocol: Protocol,
+        projector: str | None = None,
+        projector_dim: int | None = None,
+    ):
+        super().__init__()
+        self.protocol, self.runs = protocol, len(seeds)
+        kernel, before = protocol.kernel_size, 3
+        self.convolutions, self.scales, self.shifts = nn.ParameterList(), nn.ParameterList(), nn.ParameterList()
+        for block, width in enumerate(protocol.channels):
+            # No bias: the batch norm that follows would take it out again.
+            fan_in = before * kernel * kernel
+            self.convolutions.append(initial(seeds, (width, before, kernel, kernel), fan_in, f"conv{block}"))
+            self.scales.append(nn.Parameter(torch.ones(self.runs, width)))
+            self.shifts.append(nn.Parameter(torch.zeros(self.runs, width)))
+            self.register_buffer(f"mean{block}", torch.zeros(self.runs, width))
+            self.register_buffer(f"var{block}", torch.ones(self.runs, width))
+            before = width
+        flat = before * feature_sizes(protocol)[-1] ** 2
+        self.weight = initial(seeds, (flat, protocol.embedding_dim), flat, "linear")
+        self.bias = initial(seeds, (protocol.embedding_dim,), flat, "linear_bias")
+
+        self.head = nn.ParameterList()  # weight, bias of each layer
+        widths = [protocol.embedding_dim, *([protocol.projector_hidden] if projector == "mlp" else []), projector_dim]
+        self.head_norm = projector == "mlp" and protocol.projector_batch_norm
+        for layer, (fan_in, out) in enumerate(zip(widths, widths[1:]) if projector else ()):
+            self.head.append(initial(seeds, (fan_in, out), fan_in, f"head{layer}"))
+            self.head.append(initial(seeds, (out,), fan_in, f"head{layer}_bias"))
+
+    def forward(
+        self,
+        images: Tensor,
+        counts: Sequence[int],
+        masks: Sequence[Tensor] | None = None,
+        runs: Tensor | None = None,
+    ) -> Tensor:
+        """Embeddings of images.
+
+        Args:
+            images: [V, B, 3, 28, 28]: V streams of images.
+            counts: how many runs look at each stream, in order; they sum to R (or to the number of `runs`).
+            masks: dropout masks [V, B, side, side, channels] of each block, already divided by the keep rate; None for
+                no dropout.
+            runs: indices of the runs asked for; None means all. Only all runs' batch statistics are tracked.
+
+        Returns:
+            [R, B, embedding_dim], float32.
+        """
+        x = images
+        for block in range(len(self.convolutions)):
+            x = self._block(block, x, counts, None if masks is None else masks[block], runs)
+        weight, bias = self._of(self.weight, runs), self._of(self.bias, runs)
+        flat = x.permute(0, 2, 3, 1).unflatten(-1, (weight.shape[0], -1))  # [B, h, w, R, C]
+        flat = flat.permute(3, 0, 1, 2, 4).flatten(2)
+        return torch.baddbmm(bias[:, None], flat.float(), weight)
+
+    def project(self, z: Tensor) -> Tensor:
+        """Embeddings [R, B, k] through the projector head; as they are if there is none."""
+        for layer in range(0, len(self.head), 2):
+            if layer:
+                if self.head_norm:
+                    z = (z - z.mean(-2, keepdim=True)) * (z.var(-2, keepdim=True, correction=0) + 1e-5).rsqrt()
+                z = F.relu(z)
+            z = torch.baddbmm(self.head[layer + 1][:, None], z, self.head[layer])
+        return z
+
+    @staticmethod
+    def _of(parameter: Tensor, runs: Tensor | None) -> Tensor:
+        return parameter if runs is None else parameter[runs]
+
+    def _block(self, block: int, x: Tensor, counts: Sequence[int], mask: Tensor | None, runs: Tensor | None) -> Tensor:
+        protocol = self.protocol
+        kernel = self._of(self.convolutions[block], runs)
+        stride = 2 if protocol.downsampling == "stride" else 1
+        options = {"stride": stride, "padding": protocol.kernel_size // 2}
+        if block == 0:  # each stream is one dense convolution for all runs that look at it
+            kernels = kernel.split(list(counts))
+            maps = [F.conv2d(view, k.flatten(0, 1), **options) for view, k in zip(x, kernels)]
+            x = maps[0] if len(maps) == 1 else torch.cat(maps, 1)
+        else:
+            x = F.conv2d(x, kernel.flatten(0, 1), groups=kernel.shape[0], **options)
+        if protocol.block_order == "relu-norm-dropout":
+            x = self._drop(self._norm(block, F.relu(x), runs), mask, counts)
+        else:
+            x = self._drop(F.relu(self._norm(block, x, runs)), mask, counts)
+        if protocol.downsampling == "max_pool":
+            x = F.max_pool2d(x, 2)
+        elif protocol.downsampling == "average_pool":
+            x = F.avg_pool2d(x, 2)
+        return x
+
+    def _norm(self, block: int, x: Tensor, runs: Tensor | None) -> Tensor:
+        mean, var = getattr(self, f"mean{block}"), getattr(self, f"var{block}")
+        track = runs is None or not self.training
+        return F.batch_norm(
+            x,
+            self._of(mean, runs).view(-1) if track else None,
+            self._of(var, runs).view(-1) if track else None,
+            self._of(self.scales[block], runs).flatten(),
+            self._of(self.shifts[block], runs).flatten(),
+            training=self.training,
+        )
+
+    @staticmethod
+    def _drop(x: Tensor, mask: Tensor | None, counts: Sequence[int]) -> Tensor:
+        if mask is None:
+            return x
+        # Channels last, as the activations are, and written out for every run: far quicker than broadcasting.
+        wide = [m.repeat(1, 1, 1, count) for m, count in zip(mask, counts)]
+        return x * (wide[0] if len(wide) == 1 else torch.cat(wide, -1)).permute(0, 3, 1, 2)

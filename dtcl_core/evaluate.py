@@ -1,0 +1,112 @@
+"""From a trained stack to numbers: linear probes on frozen embeddings, for every run at once.
+
+A digit probe is a logistic regression on the embeddings of 1, 10 or 100 % of the training images' labels; its accuracy
+on purple images is `validation`, on held-out red and blue ones `test_id`, on green ones `test_ood`. A second probe tells
+red from blue; its accuracy on held-out images is `d_test_id`, where 0.5 means that no domain is left to see.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from . import logistic
+from .config import Protocol
+from .data import LABEL_FRACTIONS, SPLITS
+from .pretrain import Stack
+
+METRICS = ("validation", "test_id", "test_ood", "d_test_id")
+
+
+def probe_features(embeddings: dict[str, Tensor], kind: str) -> dict[str, Tensor]:
+    """Embeddings of each split as the probes see them; "standardized" uses the training images' mean and spread."""
+    if kind == "l2":
+        return {split: F.normalize(z, dim=-1) for split, z in embeddings.items()}
+    if kind == "standardized":
+        mean = embeddings["train"].mean(-2, keepdim=True)
+        spread = embeddings["train"].std(-2, keepdim=True).clamp(min=1e-12)
+        return {split: (z - mean) / spread for split, z in embeddings.items()}
+    return embeddings
+
+
+def _probe(features: dict[str, Tensor], index: Tensor, target: Tensor, classes: int, l2: float) -> logistic.LogisticModel:
+    """Fit a probe to the training examples at index [R, n]; target [R, N]."""
+    chosen = features["train"].gather(1, index[..., None].expand(-1, -1, features["train"].shape[-1]))
+    return logistic.fit(chosen, target.gather(1, index), classes, l2)
+
+
+def probe_metrics(
+    embeddings: dict[str, Tensor],
+    labels: dict[str, Tensor],
+    domains: dict[str, Tensor],
+    subsets: dict[float, Tensor],
+    protocol: Protocol,
+    num_domains: int = 2,
+) -> dict[float, dict[str, Tensor]]:
+    """Accuracies of probes on given embeddings.
+
+    Args:
+        embeddings: of each split, [R, N, k].
+        labels, domains: of each split, [R, N].
+        subsets: for each label fraction, positions [R, n] of the training images whose label is used.
+        protocol: how the probes are fitted.
+        num_domains: number of training domains.
+
+    Returns:
+        For each fraction, each of `METRICS` as fractions correct [R]; NaN for a run with embeddings that are not finite.
+    """
+    features = probe_features(embeddings, protocol.probe_features)
+    everything = torch.arange(labels["train"].shape[1], device=labels["train"].device).expand_as(labels["train"])
+    classes = int(labels["train"].max()) + 1
+
+    def domain_accuracy(index: Tensor) -> Tensor:
+        model = _probe(features, index, domains["train"], num_domains, protocol.probe_l2)
+        return logistic.accuracy(model, features["test_id"], domains["test_id"])
+
+    shared = domain_accuracy(everything) if protocol.domain_probe_data == "train" else None
+    result = {}
+    for fraction, index in subsets.items():
+        model = _probe(features, index, labels["train"], classes, protocol.probe_l2)
+        result[fraction] = {
+            split: logistic.accuracy(model, features[split], labels[split])
+            for split in ("validation", "test_id", "test_ood")
+        }
+        result[fraction]["d_test_id"] = shared if shared is not None else domain_accuracy(index)
+    return result
+
+
+def evaluate(stack: Stack) -> list[dict[str, dict[str, float | None]]]:
+    """Metrics of every run of a trained stack, in the order of `stack.runs`.
+
+    Returns:
+        For each run, a dict from label fraction ("0.01", "0.1", "1.0") to a dict of `METRICS`, fractions correct;
+        None where a run's embeddings are not finite.
+    """
+    p, stream = stack.protocol, stack.stream_of_run.cpu()
+    embeddings = {split: stack.embed(split) for split in SPLITS}
+
+    def gathered(values: list[Tensor]) -> Tensor:
+        return torch.stack(values)[stream].to(stack.device)
+
+    labels = {split: gathered([d.labels(split) for d in stack.data]) for split in SPLITS}
+    domains = {split: gathered([d.domains(split) for d in stack.data]) for split in SPLITS}
+    subsets = {
+        fraction: gathered(
+            [
+                torch.from_numpy(d.label_subset(fraction, stratified=p.stratified_labels, nested=p.nested_labels))
+                for d in stack.data
+            ]
+        )
+        for fraction in LABEL_FRACTIONS
+    }
+    measured = probe_metrics(embeddings, labels, domains, subsets, p, stack.num_domains)
+    table = {fraction: {name: v.cpu().numpy() for name, v in scores.items()} for fraction, scores in measured.items()}
+    return [
+        {
+            str(fraction): {name: float(v[r]) if np.isfinite(v[r]) else None for name, v in scores.items()}
+            for fraction, scores in table.items()
+        }
+        for r in range(len(stack.runs))
+    ]

@@ -1,0 +1,166 @@
+"""Multinomial logistic regression, batched over runs: discriminators and probes are both this.
+
+The objective is scikit-learn's with C = 1 / l2,
+
+    sum_i -log p(y_i | x_i)  +  l2 / 2 |W|^2       (biases are not penalised; for two classes W is the one vector w),
+
+which is strictly convex in the parameters below for l2 > 0, also where classes are separable or missing. It is minimised
+by a damped Newton method in float64 on all runs at once. A run that has converged is frozen, and a step that does not
+lower a run's objective is refused for that run alone, so no run's answer depends on its neighbours, and a run of NaN
+embeddings ends as NaN without raising.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+MAX_ITERATIONS = 50
+CONVERGED = 1e-8  # largest component of the gradient, relative to the number of examples
+
+
+@dataclass(frozen=True)
+class LogisticModel:
+    """A fitted model: weight [..., C, k] and bias [..., C], each summing to zero over classes."""
+
+    weight: Tensor
+    bias: Tensor
+
+    def predict_proba(self, x: Tensor) -> Tensor:
+        """Class probabilities [..., N, C] of x [..., N, k], in x's dtype."""
+        return (x @ self.weight.to(x).transpose(-1, -2) + self.bias.to(x)[..., None, :]).softmax(-1)
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Most probable class [..., N], int64."""
+        return (x @ self.weight.to(x).transpose(-1, -2) + self.bias.to(x)[..., None, :]).argmax(-1)
+
+
+class _Objective:
+    """The penalised negative log likelihood in free parameters theta [..., F], F = (C - 1)(k + 1).
+
+    Class 0 has logit zero. In these coordinates the penalty on centred class weights is the quadratic form
+    ``M = I - 11'/C`` over the other classes; scikit-learn's single vector for two classes doubles it.
+    """
+
+    def __init__(self, x: Tensor, y: Tensor, num_classes: int, l2: float):
+        self.x = torch.cat([x, torch.ones_like(x[..., :1])], -1)
+        self.y = y
+        self.target = F.one_hot(y, num_classes)[..., 1:].to(x.dtype)
+        free, width = num_classes - 1, x.shape[-1] + 1
+        strength = l2 * (2.0 if num_classes == 2 else 1.0)
+        form = torch.eye(free, dtype=x.dtype, device=x.device) - 1.0 / num_classes
+        weights_only = torch.ones(width, dtype=x.dtype, device=x.device)
+        weights_only[-1] = 0.0
+        self.penalty = strength * torch.kron(form, torch.diag(weights_only))
+        self.free, self.width = free, width
+
+    def evaluate(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """The objective [...] and the probabilities [..., N, C - 1] of the free classes."""
+        logits = self.x @ theta.unflatten(-1, (self.free, self.width)).transpose(-1, -2)
+        log_p = F.pad(logits, (1, 0)).log_softmax(-1)
+        fit = -log_p.gather(-1, self.y[..., None])[..., 0].sum(-1)
+        pull = 0.5 * torch.einsum("...i,ij,...j->...", theta, self.penalty, theta)
+        return fit + pull, log_p[..., 1:].exp()
+
+    def gradient(self, theta: Tensor, p: Tensor) -> Tensor:
+        return ((p - self.target).transpose(-1, -2) @ self.x).flatten(-2) + theta @ self.penalty
+
+    def hessian(self, p: Tensor) -> Tensor:
+        rows = []
+        for a in range(self.free):
+            blocks = []
+            for b in range(self.free):
+                d = p[..., a] * (float(a == b) - p[..., b])
+                blocks.append((self.x * d[..., None]).transpose(-1, -2) @ self.x)
+            rows.append(torch.cat(blocks, -1))
+        return torch.cat(rows, -2) + self.penalty
+
+    def model(self, theta: Tensor, dtype: torch.dtype) -> LogisticModel:
+        full = F.pad(theta.unflatten(-1, (self.free, self.width)), (0, 0, 1, 0))
+        full = (full - full.mean(-2, keepdim=True)).to(dtype)
+        return LogisticModel(full[..., :-1], full[..., -1])
+
+
+def newton(objective: _Objective, theta: Tensor, max_iterations: int = MAX_ITERATIONS) -> Tensor:
+    """Minimise by Newton steps; a run whose step would not lower its objective gets more damping instead."""
+    value, p = objective.evaluate(theta)
+    damping = torch.zeros_like(value)
+    count = objective.x.shape[-2]
+    eye = torch.eye(theta.shape[-1], dtype=theta.dtype, device=theta.device)
+    for iteration in range(max_iterations):
+        gradient = objective.gradient(theta, p)
+        active = ~(gradient.abs().amax(-1) <= CONVERGED * count)
+        # Asking whether all are done reads from the device: free on a CPU, a stall on a GPU.
+        if theta.device.type == "cpu" and not active.any():
+            break
+        hessian = objective.hessian(p) + (damping + 1e-12)[..., None, None] * eye
+        factor, failed = torch.linalg.cholesky_ex(hessian)
+        step = torch.cholesky_solve(gradient[..., None], factor)[..., 0]
+        trial = theta - step
+        trial_value, trial_p = objective.evaluate(trial)
+        better = active & (failed == 0) & (trial_value <= value)
+        theta = torch.where(better[..., None], trial, theta)
+        value = torch.where(better, trial_value, value)
+        p = torch.where(better[..., None, None], trial_p, p)
+        damping = torch.where(better, damping / 10, (damping * 10).clamp(min=1e-3 * count))
+    return theta
+
+
+def adam(objective: _Objective, theta: Tensor, steps: int, learning_rate: float) -> Tensor:
+    """Take full-batch Adam steps on the mean loss, as one trains a linear layer by hand."""
+    first, second, count = torch.zeros_like(theta), torch.zeros_like(theta), objective.x.shape[-2]
+    for t in range(1, steps + 1):
+        gradient = objective.gradient(theta, objective.evaluate(theta)[1]) / count
+        first = 0.9 * first + 0.1 * gradient
+        second = 0.999 * second + 0.001 * gradient.square()
+        theta = theta - learning_rate * (first / (1 - 0.9**t)) / ((second / (1 - 0.999**t)).sqrt() + 1e-8)
+    return theta
+
+
+@torch.no_grad()
+def fit(
+    x: Tensor,
+    y: Tensor,
+    num_classes: int,
+    l2: float = 1.0,
+    *,
+    steps: int | None = None,
+    learning_rate: float = 0.01,
+) -> LogisticModel:
+    """Fit a linear classifier to each run's examples.
+
+    Args:
+        x: [..., N, k] features, any floating dtype; no gradient flows through the fit.
+        y: [..., N] classes in range(num_classes).
+        num_classes: C, at least 2; classes may be missing from y.
+        l2: penalty, > 0; scikit-learn's 1 / C.
+        steps: None solves to the optimum; otherwise that many full-batch Adam steps from zero.
+        learning_rate: of those steps.
+
+    Returns:
+        A `LogisticModel` in x's dtype.
+
+    Raises:
+        ValueError: for a penalty that is not positive, fewer than two classes, or shapes that do not agree.
+    """
+    if not l2 > 0:
+        raise ValueError(f"l2 must be > 0 (separable classes have no optimum without it), got {l2!r}.")
+    if num_classes < 2:
+        raise ValueError(f"num_classes must be at least 2, got {num_classes!r}.")
+    if x.dim() < 2 or x.shape[-2] != y.shape[-1]:
+        raise ValueError(f"x must be [..., N, k] and y [..., N], got {tuple(x.shape)} and {tuple(y.shape)}.")
+    y = y.expand(x.shape[:-1])
+    objective = _Objective(x.detach().double(), y, num_classes, l2)
+    start = torch.zeros(*x.shape[:-2], objective.free * objective.width, dtype=torch.float64, device=x.device)
+    theta = newton(objective, start) if steps is None else adam(objective, start, steps, learning_rate)
+    return objective.model(theta, x.dtype)
+
+
+def accuracy(model: LogisticModel, x: Tensor, y: Tensor) -> Tensor:
+    """Fraction of correct predictions [...] on x [..., N, k], y [..., N]; NaN for a run whose features are not finite."""
+    correct = (model.predict(x) == y).double().mean(-1)
+    finite = x.isfinite().all(-1).all(-1)
+    return torch.where(finite, correct, torch.nan)

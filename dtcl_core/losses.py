@@ -1,0 +1,223 @@
+"""The contrastive losses of the paper: one formula, and the tensors that methods fill it with.
+
+Every loss here is InfoNCE over a similarity matrix with a temperature for each pair and a mask of admitted negatives:
+
+    l_i = -log  e^{s_ii / tau} / (e^{s_ii / tau} + sum_{j != i, admitted} e^{s_ij / tau_ij})
+
+Leading dimensions are independent runs, as in `torch.linalg`: `[N, k]` embeddings give a scalar, `[R, N, k]` give `[R]`.
+Equation numbers are those of arXiv 2601.07748.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def _check_views(z: Tensor, z_pos: Tensor) -> None:
+    if z.shape != z_pos.shape or z.dim() < 2:
+        raise ValueError(f"z and z_pos must share a shape [..., N, k], got {tuple(z.shape)} and {tuple(z_pos.shape)}.")
+
+
+def _check_positive(name: str, value: float | Tensor) -> None:
+    # Tensors are checked where they enter the library (`config.Run`): reading one would stall a GPU.
+    if not isinstance(value, Tensor) and not value > 0:
+        raise ValueError(f"{name} must be > 0, got {value!r}.")
+
+
+def _per_run(value: float | Tensor, like: Tensor) -> Tensor:
+    """A scalar or [...] tensor as [..., 1, 1], ready to meet [..., N, N]."""
+    return torch.as_tensor(value, dtype=like.dtype, device=like.device)[..., None, None]
+
+
+def cosine_similarity(z: Tensor, z_pos: Tensor) -> Tensor:
+    """Cosines [..., N, M] of every anchor z [..., N, k] with every z_pos [..., M, k]."""
+    return F.normalize(z, dim=-1) @ F.normalize(z_pos, dim=-1).transpose(-1, -2)
+
+
+def info_nce(
+    z: Tensor,
+    z_pos: Tensor,
+    tau: float | Tensor,
+    *,
+    tau_neg: Tensor | None = None,
+    admitted: Tensor | None = None,
+) -> Tensor:
+    """InfoNCE (Eq. 1), with a temperature for each negative pair (Eq. 3) and a choice of negatives.
+
+    Args:
+        z: [..., N, k] anchors.
+        z_pos: [..., N, k] the other view: row i is the positive of anchor i, every other row a negative.
+        tau: temperature of the positive pairs, and of the negatives unless `tau_neg` is given; > 0, scalar or [...].
+        tau_neg: [..., N, N] temperatures of the negative pairs, > 0; the diagonal is not used.
+        admitted: [..., N, N] bool, which negatives count; the diagonal is not used (the positive always counts).
+
+    Returns:
+        [...] mean over anchors, in nats.
+
+    Raises:
+        ValueError: if the shapes do not agree or a plain number for `tau` is not positive.
+
+    >>> z = torch.eye(4)
+    >>> info_nce(z, z, tau=1.0)  # three orthogonal negatives: log(1 + 3 / e)
+    tensor(0.7437)
+    """
+    _check_views(z, z_pos)
+    _check_positive("tau", tau)
+    similarity = cosine_similarity(z, z_pos)
+    positive = torch.eye(z.shape[-2], dtype=torch.bool, device=z.device)
+    tau = _per_run(tau, similarity)
+    logits = similarity / (tau if tau_neg is None else torch.where(positive, tau, tau_neg))
+    if admitted is not None:
+        logits = logits.masked_fill(~(admitted | positive), -torch.inf)
+    return (torch.logsumexp(logits, -1) - logits.diagonal(dim1=-2, dim2=-1)).mean(-1)
+
+
+def same_domain(domains: Tensor, other: Tensor | None = None) -> Tensor:
+    """[..., N, M] bool: which pairs share a domain; domains [..., N] and other [..., M] (default: the same)."""
+    other = domains if other is None else other
+    return domains[..., :, None] == other[..., None, :]
+
+
+def same_domain_info_nce(z: Tensor, z_pos: Tensor, domains: Tensor, tau: float | Tensor) -> Tensor:
+    """InfoNCE whose negatives come from the anchor's own domain only (the baseline "Same Domain Negatives").
+
+    Args:
+        z, z_pos: [..., N, k].
+        domains: [..., N] domain of each example.
+        tau: temperature, scalar or [...].
+
+    Returns:
+        [...] mean over anchors, in nats; an anchor without any negative contributes 0.
+    """
+    return info_nce(z, z_pos, tau, admitted=same_domain(domains))
+
+
+def pair_temperature(
+    w: Tensor, tau_alpha: float | Tensor, tau_beta: float | Tensor, tau_min: float, num_domains: int
+) -> Tensor:
+    """Temperature of each pair, tau_ij = max(tau_alpha + tau_beta (1/N_D - w_ij), tau_min) (Eq. 2).
+
+    Args:
+        w: [..., N, M] probability that a pair shares a domain, in [0, 1].
+        tau_alpha: base temperature, > 0, scalar or [...].
+        tau_beta: how far w moves it, >= 0, scalar or [...].
+        tau_min: lower bound, > 0.
+        num_domains: N_D, the number of training domains.
+
+    Returns:
+        [..., N, M] temperatures, at least `tau_min`.
+    """
+    _check_positive("tau_alpha", tau_alpha)
+    _check_positive("tau_min", tau_min)
+    shift = 1.0 / num_domains - w
+    return (_per_run(tau_alpha, w) + _per_run(tau_beta, w) * shift).clamp(min=tau_min)
+
+
+def domain_weighted_info_nce(
+    z: Tensor,
+    z_pos: Tensor,
+    w: Tensor,
+    tau_alpha: float | Tensor,
+    tau_beta: float | Tensor,
+    tau_min: float,
+    num_domains: int,
+) -> Tensor:
+    """The paper's loss (Eq. 3): InfoNCE with tau_alpha for positives and `pair_temperature` for negatives.
+
+    Args:
+        z, z_pos: [..., N, k].
+        w: [..., N, N], w_ij the probability that anchor i and negative j share a domain
+            (`discriminator.same_domain_probability`).
+        tau_alpha, tau_beta, tau_min, num_domains: see `pair_temperature`.
+
+    Returns:
+        [...] mean over anchors, in nats.
+    """
+    return info_nce(z, z_pos, tau_alpha, tau_neg=pair_temperature(w, tau_alpha, tau_beta, tau_min, num_domains))
+
+
+def _signed_kernel_sum(z: Tensor, a: Tensor, bandwidths: Sequence[float]) -> Tensor:
+    """sum_ij a_i a_j sum_b exp(-|z_i - z_j|^2 / (2 b^2)); z [..., N, k], a [..., N]."""
+    squared = z.square().sum(-1)
+    distance = (squared[..., :, None] + squared[..., None, :] - 2 * z @ z.transpose(-1, -2)).clamp(min=0)
+    kernel = sum(torch.exp(distance / (-2.0 * b * b)) for b in bandwidths)
+    return torch.einsum("...i,...ij,...j->...", a, kernel, a)
+
+
+def mmd(x: Tensor, y: Tensor, bandwidths: Sequence[float]) -> Tensor:
+    """Squared maximum mean discrepancy between two samples: the biased estimate, with a sum of Gaussian kernels.
+
+    mean k(x, x') + mean k(y, y') - 2 mean k(x, y), with k(u, v) = sum_b exp(-|u - v|^2 / (2 b^2)) (Gretton et al. 2012,
+    Eq. 5; as a penalty: Li et al. 2018).
+
+    Args:
+        x: [..., N, k].
+        y: [..., M, k].
+        bandwidths: standard deviations b of the kernels, > 0.
+
+    Returns:
+        [...], at least 0 up to rounding.
+    """
+    for bandwidth in bandwidths:
+        _check_positive("each of bandwidths", bandwidth)
+    signs = torch.cat([x.new_full(x.shape[:-1], 1.0 / x.shape[-2]), y.new_full(y.shape[:-1], -1.0 / y.shape[-2])], -1)
+    return _signed_kernel_sum(torch.cat([x, y], -2), signs, bandwidths)
+
+
+def domain_mmd(z: Tensor, domains: Tensor, num_domains: int, bandwidths: Sequence[float]) -> Tensor:
+    """Mean of `mmd` over the pairs of domains in a batch; a domain with no example contributes nothing.
+
+    Args:
+        z: [..., N, k] embeddings.
+        domains: [..., N] domain of each, in range(num_domains).
+
+    Returns:
+        [...].
+    """
+    member = F.one_hot(domains, num_domains).to(z.dtype)
+    count = member.sum(-2, keepdim=True)
+    share = (member / count.clamp(min=1)).expand(*z.shape[:-1], num_domains)
+    pairs = [(a, b) for a in range(num_domains) for b in range(a)]
+    total = z.new_zeros(z.shape[:-2])
+    for a, b in pairs:
+        both = ((count[..., 0, a] > 0) & (count[..., 0, b] > 0)).to(z.dtype)
+        total = total + both * _signed_kernel_sum(z, share[..., a] - share[..., b], bandwidths)
+    return total / max(len(pairs), 1)
+
+
+class _ReverseGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, scale: Tensor) -> Tensor:
+        ctx.save_for_backward(scale)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
+        (scale,) = ctx.saved_tensors
+        return -scale[..., None, None] * gradient, None
+
+
+def reverse_gradient(x: Tensor, scale: Tensor) -> Tensor:
+    """The identity whose gradient comes back times -scale (Ganin et al. 2016); x [..., N, k], scale [...]."""
+    return _ReverseGradient.apply(x, scale)
+
+
+def adversarial_loss(z: Tensor, domains: Tensor, weight: Tensor, bias: Tensor, scale: Tensor) -> Tensor:
+    """DANN's term: the cross entropy of a linear domain classifier, reversed on its way to the encoder.
+
+    Args:
+        z: [..., N, k] embeddings.
+        domains: [..., N] domain of each.
+        weight, bias: [..., D, k] and [..., D] of the classifier, which descends this loss.
+        scale: [...] lambda: the encoder ascends it this much.
+
+    Returns:
+        [...] mean cross entropy, in nats.
+    """
+    logits = reverse_gradient(z, scale) @ weight.transpose(-1, -2) + bias[..., None, :]
+    target = domains.expand(z.shape[:-1])[..., None]
+    return -logits.log_softmax(-1).gather(-1, target)[..., 0].mean(-1)

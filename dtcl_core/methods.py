@@ -1,0 +1,133 @@
+"""The methods of the paper: what each fills into the one contrastive formula, and what it adds to it.
+
+A method is a small function from a batch to the free places of `losses.info_nce` (`tau_neg`, `admitted`), or a penalty,
+and one row of `METHODS`. The engine, the grids, the book and the command line all read that registry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from . import losses
+from .discriminator import same_domain_probability
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a method may look at: one batch of R runs that share the method.
+
+    z and z_pos [R, N, k] are the two views' embeddings, domains [R, N]; posteriors [R, N, D] of both views come from the
+    discriminator, where the method has one; tau_alpha, tau_beta, lambda_ are [R]; adversary is the (weight, bias) of
+    DANN's classifier.
+    """
+
+    z: Tensor
+    z_pos: Tensor
+    domains: Tensor
+    num_domains: int
+    tau_alpha: Tensor
+    tau_min: float
+    tau_beta: Tensor | None = None
+    lambda_: Tensor | None = None
+    anchor_posterior: Tensor | None = None
+    posterior: Tensor | None = None
+    adversary: tuple[Tensor, Tensor] | None = None
+    penalty_views: str = "both"
+    mmd_features: str = "l2"
+    mmd_bandwidths: tuple[float, ...] = (1.0,)
+
+    def swapped(self) -> Batch:
+        """The same batch with the views' roles exchanged."""
+        return replace(
+            self, z=self.z_pos, z_pos=self.z, anchor_posterior=self.posterior, posterior=self.anchor_posterior
+        )
+
+    def penalised(self) -> tuple[Tensor, Tensor]:
+        """Embeddings [R, M, k] and domains [R, M] that a penalty sees."""
+        if self.penalty_views == "anchor":
+            return self.z, self.domains
+        return torch.cat([self.z, self.z_pos], -2), torch.cat([self.domains, self.domains], -1)
+
+
+def same_domain_negatives(batch: Batch) -> dict[str, Tensor]:
+    """Admit negatives of the anchor's own domain only (Cheng et al. 2020)."""
+    return {"admitted": losses.same_domain(batch.domains)}
+
+
+def domain_weighted(batch: Batch, weighting: str) -> dict[str, Tensor]:
+    """Give each negative the temperature of Eq. 2."""
+    assert batch.posterior is not None and batch.tau_beta is not None
+    w = same_domain_probability(batch.posterior, batch.domains, weighting, batch.anchor_posterior)
+    return {"tau_neg": losses.pair_temperature(w, batch.tau_alpha, batch.tau_beta, batch.tau_min, batch.num_domains)}
+
+
+def domain_weighted_negatives(batch: Batch) -> dict[str, Tensor]:
+    """Temperatures from w_ij = P(D_j = d_i | z_j)."""
+    return domain_weighted(batch, "negatives")
+
+
+def domain_weighted_pairs(batch: Batch) -> dict[str, Tensor]:
+    """Temperatures from w_ij = sum_d P(D_i = d | z_i) P(D_j = d | z_j)."""
+    return domain_weighted(batch, "pairs")
+
+
+def mmd_penalty(batch: Batch) -> Tensor:
+    """lambda times the MMD between the domains (Li et al. 2018)."""
+    z, domains = batch.penalised()
+    if batch.mmd_features == "l2":
+        z = torch.nn.functional.normalize(z, dim=-1)
+    assert batch.lambda_ is not None
+    return batch.lambda_ * losses.domain_mmd(z, domains, batch.num_domains, batch.mmd_bandwidths)
+
+
+def dann_penalty(batch: Batch) -> Tensor:
+    """The adversary's cross entropy, reversed times lambda for the encoder (Ganin et al. 2016)."""
+    z, domains = batch.penalised()
+    assert batch.adversary is not None and batch.lambda_ is not None
+    return losses.adversarial_loss(z, domains, *batch.adversary, batch.lambda_)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the registry.
+
+    Attributes:
+        title: the name the paper's tables use.
+        pairs: fills `tau_neg` and `admitted` of `losses.info_nce`; the default leaves the standard loss.
+        penalty: a term [R] added to the loss.
+        uses: fields of `config.Run` that the method reads beyond tau_alpha.
+        jitter: whether the views' colours are jittered.
+        oracle: whether it knows what the test domain changes, and so is an upper bound.
+    """
+
+    title: str
+    pairs: Callable[[Batch], dict[str, Any]] = lambda batch: {}
+    penalty: Callable[[Batch], Tensor] | None = None
+    uses: frozenset[str] = frozenset()
+    jitter: bool = False
+    oracle: bool = False
+
+    def loss(self, batch: Batch, symmetric: bool = False) -> Tensor:
+        """The training loss of each run [R]."""
+        total = losses.info_nce(batch.z, batch.z_pos, batch.tau_alpha, **self.pairs(batch))
+        if symmetric:
+            other = batch.swapped()
+            total = 0.5 * (total + losses.info_nce(other.z, other.z_pos, other.tau_alpha, **self.pairs(other)))
+        return total if self.penalty is None else total + self.penalty(batch)
+
+
+WEIGHTED = frozenset({"tau_beta", "discriminator"})
+METHODS: dict[str, Method] = {
+    "standard": Method("Standard CL"),
+    "same_domain": Method("Same Domain Negatives", same_domain_negatives),
+    "mmd": Method("CL with MMD Penalty", penalty=mmd_penalty, uses=frozenset({"lambda_"})),
+    "dann": Method("CL with DANN", penalty=dann_penalty, uses=frozenset({"lambda_", "adversary"})),
+    "dw_negatives": Method("Domain-Weighted Negatives", domain_weighted_negatives, uses=WEIGHTED),
+    "dw_pairs": Method("Domain-Weighted Pairs", domain_weighted_pairs, uses=WEIGHTED),
+    "color_jitter": Method("Standard CL w/ Color Jitter", jitter=True, oracle=True),
+}

@@ -1,0 +1,75 @@
+"""What chapters need from the library beyond results: parameters that are checked, and tables that print plainly."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+
+from .config import Run
+from .experiments import REGISTRY
+from .pretrain import resolve_device
+from .results import Store
+from .work import compute, default_store
+
+INJECTED = "# Parameters"  # papermill writes its cell with this first line
+
+
+def assigned_names(source: str) -> set[str]:
+    """Names that a cell assigns at its top level."""
+    names = set()
+    for node in ast.parse(source).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return names
+
+
+def check_parameters(cells: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse a parameter that papermill injected but the chapter does not have (papermill itself only logs a line).
+
+    Args:
+        cells: the sources executed so far: IPython's ``In``.
+        known: the names of the chapter's parameters.
+
+    Raises:
+        ValueError: naming the unknown parameter and those that exist.
+    """
+    for source in cells:
+        if source.lstrip().startswith(INJECTED):
+            for name in sorted(assigned_names(source) - set(known)):
+                raise ValueError(f"unknown parameter {name!r}: this chapter takes {', '.join(known)}.")
+
+
+def obtain(
+    experiment: str, preset: str, compute_missing: bool, device: str, **options: object
+) -> tuple[list[Run], pd.DataFrame]:
+    """The runs of an experiment and the rows that exist, after training the missing ones if asked to.
+
+    Args:
+        experiment: a name in `experiments.REGISTRY`.
+        preset: "smoke", "laptop" or "paper".
+        compute_missing: train what is missing; False reads only.
+        device: "auto", "cpu" or "cuda"; checked in any case.
+        options: seeds, epochs, sigma, methods, tau_alpha, protocol: see `experiments.Experiment.runs`.
+
+    Returns:
+        The runs asked for, and a data frame of the rows among them that exist.
+
+    Raises:
+        ValueError: for a parameter out of range, before any training.
+    """
+    if not isinstance(compute_missing, bool):
+        raise ValueError(f"compute must be True or False, got {compute_missing!r}.")
+    resolve_device(device)
+    runs = REGISTRY[experiment].runs(preset, **options)  # type: ignore[arg-type]
+    store: Store = default_store(preset)
+    if compute_missing:
+        compute(runs, store, device)
+    return runs, store.load(runs)
+
+
+def show(table: pd.DataFrame, columns: Mapping[str, str] | None = None) -> None:
+    """Print a table as plain, aligned text (what nbval can compare)."""
+    named = table.rename(columns=dict(columns)) if columns else table
+    print(named.to_string(index=False, na_rep="-", float_format=lambda v: f"{v:.3f}"))

@@ -1,0 +1,495 @@
+"""The engine: trains a stack of runs, of any methods, hyperparameters and seeds, as one network.
+
+One step (`Stack.step`) is: make the views, embed both, ask each method for its loss, sum, step Adam. Nothing in it
+mixes runs, so run r of a stack equals the same run trained alone, and one that diverges harms no other. Runs that share
+seed, sigma and augmentation form a *stream*: they see the same views, made once.
+
+Whatever is random is drawn on the host by key (`keyed`), an epoch at a time; the state of a stack is therefore its
+parameters, its optimisers and its epoch, and that is all a checkpoint holds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from . import augment, discriminator, keyed
+from .config import Protocol, Run
+from .data import ColoredDigits
+from .encoder import Encoder, dropout_shapes
+from .methods import METHODS, Batch
+
+EMBED_BATCH = 1155  # images embedded at a time outside training; divides the splits nearly evenly
+CHECKPOINT_SECONDS = 15.0
+
+
+class Stream(NamedTuple):
+    """What decides the views: runs that agree on it share them."""
+
+    seed: int
+    sigma: float
+    jitter: bool
+
+
+class Interrupted(Exception):
+    """Training was asked to stop; the checkpoint holds what was done."""
+
+
+def stream_of(run: Run) -> Stream:
+    return Stream(run.seed, run.sigma, METHODS[run.method].jitter)
+
+
+def shape_of(run: Run) -> tuple[Any, ...]:
+    """What the runs of one stack must share."""
+    return (run.protocol, run.projector, run.projector_dim)
+
+
+def resolve_device(device: str | torch.device = "auto") -> torch.device:
+    """The device to train on: "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:N".
+
+    Raises:
+        ValueError: for another name, or a GPU where there is none.
+    """
+    name = str(device)
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name != "cpu" and name.split(":")[0] != "cuda":
+        raise ValueError(f"device must be auto, cpu or cuda, got {name!r}.")
+    if name != "cpu" and not torch.cuda.is_available():
+        raise ValueError(f"device {name!r} was asked for, but PyTorch finds no GPU here; use auto or cpu.")
+    return torch.device(name)
+
+
+def keep_freed_memory() -> None:
+    """Let glibc keep freed blocks: a fresh 50 MB block costs six times as much (page faults) as one used before."""
+    if sys.platform.startswith("linux"):
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+        if mallopt is not None:
+            mallopt(-4, 0)  # M_MMAP_MAX: take large blocks from the heap ...
+            mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: ... and do not give its top back
+
+
+class Group(NamedTuple):
+    """The runs of a stack that share a method and a kind of discriminator, with their hyperparameters [R]."""
+
+    method: str
+    discriminator: str | None
+    runs: Tensor
+    tau_alpha: Tensor
+    tau_beta: Tensor
+    lambda_: Tensor
+
+
+class Stack:
+    """A stack of runs in training.
+
+    Args:
+        runs: any runs that share a protocol and a projector; kept in the order given by `runs` afterwards.
+        device: see `resolve_device`.
+
+    Attributes:
+        runs: the runs, ordered by stream.
+        encoder: their networks.
+        epoch: epochs done.
+        seconds: time spent training them.
+        losses: [epochs done, R] mean loss of each epoch.
+    """
+
+    def __init__(self, runs: Sequence[Run], device: str | torch.device = "auto"):
+        if not runs:
+            raise ValueError("a stack needs at least one run.")
+        if len({shape_of(run) for run in runs}) > 1:
+            raise ValueError("the runs of a stack must share protocol, projector and projector_dim.")
+        self.device = resolve_device(device)
+        if self.device.type == "cpu":
+            keep_freed_memory()
+        self.runs = sorted(runs, key=lambda run: (stream_of(run), list(METHODS).index(run.method)))
+        self.protocol: Protocol = runs[0].protocol
+        counts = Counter(stream_of(run) for run in self.runs)
+        self.streams, self.counts = list(counts), list(counts.values())
+        self._load_data()
+        self._build_networks()
+        self._build_groups()
+        self.epoch, self.seconds = 0, 0.0
+        self.losses: list[Tensor] = []
+
+    # --- set-up -------------------------------------------------------------------------------------------------
+
+    def _load_data(self) -> None:
+        p = self.protocol
+        made = {
+            (s.seed, s.sigma): ColoredDigits(
+                s.sigma,
+                s.seed,
+                color_clipping=p.color_clipping,
+                stratified=p.stratified_splits,
+                sizes=p.split_sizes,
+            )
+            for s in self.streams
+        }
+        self.data = [made[s.seed, s.sigma] for s in self.streams]
+        self.gray = torch.stack([d.gray("train") for d in self.data]).to(self.device)
+        self.colors = torch.stack([d.colors("train") for d in self.data]).to(self.device)
+        self.domains = torch.stack([d.domains("train") for d in self.data]).to(self.device)
+        self.stream_of_run = torch.arange(len(self.streams)).repeat_interleave(torch.tensor(self.counts)).to(self.device)
+        self.num_domains = self.data[0].num_training_domains
+
+    def _build_networks(self) -> None:
+        p, first = self.protocol, self.runs[0]
+        self.encoder = Encoder([r.seed for r in self.runs], p, first.projector, first.projector_dim).to(self.device)
+        self.optimizers = [torch.optim.Adam(self.encoder.parameters(), lr=p.learning_rate, fused=True)]
+        # DANN's classifiers: one for every run of the stack that uses one, from zero, with an optimiser of their own.
+        users = [r for r in self.runs if "adversary" in METHODS[r.method].uses]
+        width = first.projector_dim or p.embedding_dim
+        self.adversary = nn.ParameterList(
+            [torch.zeros(len(users), self.num_domains, width), torch.zeros(len(users), self.num_domains)]
+        ).to(self.device)
+        if users:
+            self.optimizers.append(torch.optim.Adam(self.adversary.parameters(), lr=p.dann_learning_rate, fused=True))
+
+    def _build_groups(self) -> None:
+        kinds = sorted({(r.method, r.discriminator or "") for r in self.runs})
+        self.groups = []
+        for method, kind in kinds:
+            index = [i for i, r in enumerate(self.runs) if (r.method, r.discriminator or "") == (method, kind)]
+
+            def values(name: str, index: list[int] = index) -> Tensor:
+                return torch.tensor([float(getattr(self.runs[i], name) or 0.0) for i in index], device=self.device)
+
+            self.groups.append(
+                Group(
+                    method,
+                    kind or None,
+                    torch.tensor(index, device=self.device),
+                    values("tau_alpha"),
+                    values("tau_beta"),
+                    values("lambda_"),
+                )
+            )
+
+    # --- data of an epoch ---------------------------------------------------------------------------------------
+
+    def _upload(self, array: np.ndarray) -> Tensor:
+        return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, non_blocking=True)
+
+    def draw_epoch(self, epoch: int) -> None:
+        """Draw order, crops, blurs and jitter of an epoch for every stream, keyed by (seed, purpose, epoch)."""
+        p, count = self.protocol, self.gray.shape[1]
+        orders, boxes, blurs, self.jitters = [], [], [], []
+        for s in self.streams:
+            orders.append(keyed.permutation(count, s.seed, "order", epoch))
+            drawn = [
+                augment.random_resized_crop_boxes(
+                    count, p.crop_scale, p.crop_ratio, key=(s.seed, "crop", epoch, view)
+                )
+                for view in range(2)
+            ]
+            boxes.append(np.stack(drawn))
+            sigmas = [
+                augment.random_blur_sigmas(count, p.blur_sigma, p.blur_probability, (s.seed, "blur", epoch, view))
+                for view in range(2)
+            ]
+            blurs.append(np.stack(sigmas))
+            jitter = [
+                augment.random_color_jitter(
+                    count, p.jitter_strengths, p.jitter_probability, (s.seed, "jitter", epoch, view)
+                )
+                for view in range(2 if s.jitter else 0)
+            ]
+            self.jitters.append(tuple(np.stack(part) for part in zip(*jitter)) if jitter else None)
+        self.host_order = np.stack(orders)
+        self.order = self._upload(self.host_order)
+        self.boxes, self.blurs = self._upload(np.stack(boxes)), self._upload(np.stack(blurs))
+
+    def views(self, stream: int, index: Tensor, host_index: np.ndarray, view: int) -> Tensor:
+        """One view [B, 3, 28, 28] (channels last in memory) of the images at `index`, as drawn for this epoch."""
+        p, jitter = self.protocol, self.jitters[stream]
+        blur = self.blurs[stream, view][index]
+        early = jitter is not None and p.jitter_position == "before_blur"
+        gray = augment.resize_crop_blur(
+            self.gray[stream][index], self.boxes[stream, view][index], None if early else blur, p.blur_kernel
+        )
+        images = self._paint(gray, self.colors[stream][index])
+        if jitter is not None:
+            factors, order = self._upload(jitter[0][view][host_index]), jitter[1][view][host_index]
+            images = augment.color_jitter(images, factors, order)
+            if early:
+                matrix = augment.blur_matrix(blur, p.blur_kernel, images.shape[-1])[:, None]
+                images = matrix @ images @ matrix.transpose(-1, -2)
+        return self._normalize(images).contiguous(memory_format=torch.channels_last)
+
+    @staticmethod
+    def _paint(gray: Tensor, colors: Tensor) -> Tensor:
+        return (gray[..., None] * colors[:, None, None, :]).permute(0, 3, 1, 2)
+
+    def _normalize(self, images: Tensor) -> Tensor:
+        return 2 * images - 1 if self.protocol.input_normalization == "half" else images
+
+    def dropout_masks(self, count: int, *purpose: str | int) -> list[list[Tensor]] | None:
+        """Masks of each block for each stream, keyed by seed and purpose and so shared by the runs of a seed."""
+        rate = self.protocol.dropout
+        if rate == 0:
+            return None
+        made: dict[tuple[int, int], Tensor] = {}
+        shapes = dropout_shapes(self.protocol)
+        for seed in {s.seed for s in self.streams}:
+            for block, shape in enumerate(shapes):
+                bits = keyed.bits16(count * int(np.prod(shape)), seed, "dropout", *purpose, block)
+                keep = torch.from_numpy(bits >= round(rate * 65536)).to(self.device, non_blocking=True)
+                made[seed, block] = keep.view(count, *shape).float().div_(1 - rate)
+        return [[made[s.seed, block] for s in self.streams] for block in range(len(shapes))]
+
+    # --- embedding ----------------------------------------------------------------------------------------------
+
+    def _streams_of(self, runs: Tensor | None) -> tuple[list[int], list[int]]:
+        """The streams that the runs look at, and how many runs each, in order."""
+        if runs is None:
+            return list(range(len(self.streams))), self.counts
+        counts = Counter(self.stream_of_run[runs].tolist())
+        return list(counts), list(counts.values())
+
+    @torch.no_grad()
+    def embed(self, split: str, runs: Tensor | None = None) -> Tensor:
+        """Embeddings [R, N, embedding_dim] of a split's clean images, in evaluation mode."""
+        streams, counts = self._streams_of(runs)
+        gray = [self.data[s].gray(split).to(self.device) for s in streams]
+        colors = [self.data[s].colors(split).to(self.device) for s in streams]
+        with self._mode(training=False):
+            parts = []
+            for start in range(0, len(gray[0]), EMBED_BATCH):
+                chunk = slice(start, start + EMBED_BATCH)
+                images = [self._normalize(self._paint(g[chunk], c[chunk])) for g, c in zip(gray, colors)]
+                parts.append(self.encoder(images, counts, runs=runs))
+        return torch.cat(parts, 1)
+
+    @torch.no_grad()
+    def _embed_for_discriminator(self, runs: Tensor) -> tuple[Tensor, Tensor]:
+        """Embeddings [R, N, k] of the training images and their domains [R, N], as the protocol says."""
+        p = self.protocol
+        domains = self.domains[self.stream_of_run[runs]]
+        if p.discriminator_inputs == "clean" and p.discriminator_mode == "eval":
+            return self._project(self.embed("train", runs), runs), domains
+        streams, counts = self._streams_of(runs)
+        parts, count = [], self.gray.shape[1]
+        training = p.discriminator_mode == "train"
+        with self._mode(training):
+            for start in range(0, count, p.batch_size):
+                host = np.arange(start, min(start + p.batch_size, count))
+                index = self._upload(host)
+                if p.discriminator_inputs == "augmented":
+                    images = [self.views(s, index, host, 0) for s in streams]
+                else:
+                    images = [self._normalize(self._paint(self.gray[s][index], self.colors[s][index])) for s in streams]
+                masks = self.dropout_masks(len(host), self.epoch, "discriminator", start) if training else None
+                if masks is not None:
+                    masks = [[block[s] for s in streams] for block in masks]
+                parts.append(self.encoder(images, counts, masks, runs=runs))
+        return self._project(torch.cat(parts, 1), runs), domains
+
+    def _project(self, z: Tensor, runs: Tensor) -> Tensor:
+        if not len(self.encoder.head):
+            return z
+        full = z.new_zeros(len(self.runs), *z.shape[1:])
+        full[runs] = z
+        return self.encoder.project(full)[runs]
+
+    @contextmanager
+    def _mode(self, training: bool):
+        before = self.encoder.training
+        self.encoder.train(training)
+        try:
+            yield
+        finally:
+            self.encoder.train(before)
+
+    # --- training -----------------------------------------------------------------------------------------------
+
+    def _fit_discriminator(self, z: Tensor, domains: Tensor) -> Callable[[Tensor], Tensor]:
+        p = self.protocol
+        return discriminator.fit(
+            z,
+            domains,
+            self.num_domains,
+            p.discriminator_l2,
+            kind=p.discriminator_features,
+            steps=p.discriminator_steps if p.discriminator_fit == "adam" else None,
+            learning_rate=p.discriminator_learning_rate,
+        )
+
+    def _batch(self, group: Group, z: Tensor, z_pos: Tensor, domains: Tensor, posteriors: dict) -> Batch:
+        """What a group's method may look at in this batch."""
+        p = self.protocol
+        z, z_pos, domains = z[group.runs], z_pos[group.runs], domains[group.runs]
+        anchor_posterior = posterior = None
+        if group.discriminator is not None:
+            seen, seen_pos = (z, z_pos) if p.weight_gradient else (z.detach(), z_pos.detach())
+            if group.discriminator == "global":
+                g = posteriors[group.method]
+            else:
+                both = torch.cat([seen, seen_pos], -2)
+                g = self._fit_discriminator(both, torch.cat([domains, domains], -1))
+            anchor_posterior, posterior = g(seen), g(seen_pos)
+            if p.posterior_view == "anchor_view":
+                posterior = anchor_posterior
+        lambda_ = group.lambda_
+        if group.method == "dann" and p.dann_schedule == "ganin":
+            lambda_ = lambda_ * (2 / (1 + np.exp(-10 * self.epoch / p.epochs)) - 1)
+        return Batch(
+            z=z,
+            z_pos=z_pos,
+            domains=domains,
+            num_domains=self.num_domains,
+            tau_alpha=group.tau_alpha,
+            tau_beta=group.tau_beta,
+            lambda_=lambda_,
+            tau_min=p.tau_min,
+            anchor_posterior=anchor_posterior,
+            posterior=posterior,
+            adversary=(self.adversary[0], self.adversary[1]) if group.method == "dann" else None,
+            penalty_views=p.penalty_views,
+            mmd_features=p.mmd_features,
+            mmd_bandwidths=p.mmd_bandwidths,
+        )
+
+    def step(self, number: int, posteriors: dict) -> Tensor:
+        """The training step: one batch of every stream, one update of every run. Returns the losses [R]."""
+        size = self.protocol.batch_size
+        place = slice(number * size, (number + 1) * size)
+        index, host = self.order[:, place], self.host_order[:, place]
+        images = [
+            torch.cat([self.views(s, index[s], host[s], view) for view in range(2)]) for s in range(len(self.streams))
+        ]
+        masks = self.dropout_masks(2 * index.shape[1], self.epoch, number)
+        z, z_pos = self.encoder.project(self.encoder(images, self.counts, masks)).chunk(2, 1)
+        domains = self.domains.gather(1, index)[self.stream_of_run]
+
+        losses = z.new_zeros(len(self.runs))
+        for group in self.groups:
+            loss = METHODS[group.method].loss(
+                self._batch(group, z, z_pos, domains, posteriors), self.protocol.symmetric
+            )
+            losses = losses.index_add(0, group.runs, loss)
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        losses.sum().backward()
+        for optimizer in self.optimizers:
+            optimizer.step()
+        return losses.detach()
+
+    def train_epoch(self, should_stop: Callable[[], bool] = lambda: False) -> None:
+        """Train one epoch of every run.
+
+        Raises:
+            Interrupted: if `should_stop` turned true; the epoch is then lost, and the stack must be restored.
+        """
+        p, began = self.protocol, time.perf_counter()
+        for optimizer, rate in zip(self.optimizers, (p.learning_rate, p.dann_learning_rate)):
+            optimizer.param_groups[0]["lr"] = rate * p.lr_gamma ** (self.epoch // p.lr_step)
+        self.draw_epoch(self.epoch)
+        self.encoder.train()
+        posteriors = {
+            g.method: self._fit_discriminator(*self._embed_for_discriminator(g.runs))
+            for g in self.groups
+            if g.discriminator == "global"
+        }
+        count = self.gray.shape[1]
+        steps = count // p.batch_size if p.drop_last else -(-count // p.batch_size)
+        total = torch.zeros(len(self.runs), device=self.device)
+        for number in range(steps):
+            if should_stop():
+                raise Interrupted
+            total += self.step(number, posteriors)
+        self.losses.append(total / steps)
+        self.epoch += 1
+        self.seconds += time.perf_counter() - began
+
+    # --- checkpoints --------------------------------------------------------------------------------------------
+
+    def save(self, path: Path) -> None:
+        """Write the stack's state to `path`, whole or not at all."""
+        state = {
+            "keys": [run.key for run in self.runs],
+            "epoch": self.epoch,
+            "seconds": self.seconds,
+            "losses": self.losses,
+            "encoder": self.encoder.state_dict(),
+            "adversary": self.adversary.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+        torch.save(state, temporary)
+        os.replace(temporary, path)
+
+    def restore(self, path: Path) -> None:
+        """Go on from a checkpoint of the same runs.
+
+        Raises:
+            ValueError: if it belongs to other runs.
+        """
+        state = torch.load(path, map_location=self.device, weights_only=True)
+        if state["keys"] != [run.key for run in self.runs]:
+            raise ValueError(f"{path} is a checkpoint of other runs.")
+        self.epoch, self.seconds, self.losses = state["epoch"], state["seconds"], list(state["losses"])
+        self.encoder.load_state_dict(state["encoder"])
+        self.adversary.load_state_dict(state["adversary"])
+        for optimizer, saved in zip(self.optimizers, state["optimizers"]):
+            optimizer.load_state_dict(saved)
+
+
+def train(
+    runs: Sequence[Run],
+    device: str | torch.device = "auto",
+    *,
+    checkpoint: Path | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+    on_restore: Callable[[Stack], None] = lambda stack: None,
+    on_epoch: Callable[[Stack], None] = lambda stack: None,
+) -> Stack:
+    """Pre-train a stack of runs for all the epochs of their protocol.
+
+    Args:
+        runs: runs that share a protocol and a projector.
+        device: "auto", "cpu", "cuda" or "cuda:N".
+        checkpoint: file to go on from if it exists, and to write every few seconds while training. One that cannot be
+            read, or belongs to other runs, is named in a warning and training starts anew.
+        should_stop: asked before every step.
+        on_restore: called if training goes on from a checkpoint.
+        on_epoch: called after every epoch.
+
+    Returns:
+        The trained `Stack`; give it to `evaluate.evaluate`.
+
+    Raises:
+        Interrupted: when `should_stop` turned true. With a checkpoint, little more than an epoch of work is lost.
+    """
+    stack = Stack(runs, device)
+    if checkpoint is not None and checkpoint.exists():
+        try:
+            stack.restore(checkpoint)
+            on_restore(stack)
+        except (ValueError, RuntimeError, KeyError, EOFError, pickle.UnpicklingError) as error:
+            warnings.warn(f"checkpoint {checkpoint} is not usable ({error}); training starts anew.", stacklevel=2)
+            stack = Stack(runs, device)
+    saved = time.monotonic()
+    while stack.epoch < stack.protocol.epochs:
+        stack.train_epoch(should_stop)
+        on_epoch(stack)
+        due = time.monotonic() - saved > CHECKPOINT_SECONDS or should_stop()
+        if checkpoint is not None and due and stack.epoch < stack.protocol.epochs:
+            stack.save(checkpoint)
+            saved = time.monotonic()
+    return stack

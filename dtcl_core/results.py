@@ -1,0 +1,224 @@
+"""The store: which runs exist, and what they measured. Text shards, one row a run.
+
+A row is a line of JSON: the run's whole configuration, its metrics at three label fractions, and where it came from. A
+*shard* is a file of such lines, written whole by one writer under a name of its own and never changed, so two writers
+cannot meet, nothing is ever torn by us, and folders from several machines merge by copying. Reading still survives what
+others may do to a file: a line that is not a complete row, or whose key does not follow from its configuration, is
+named in a warning and left out.
+
+If a key has several rows, one wins by a stated rule: a finished run before a diverged one, then the older row, then the
+one whose shard sorts first. So adding rows never changes a number that was shown before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import secrets
+import tempfile
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timezone
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from .config import Run
+from .evaluate import METRICS
+from .pretrain import Stack
+
+RUN_COLUMNS = (
+    "method", "discriminator", "sigma", "seed", "tau_alpha", "tau_beta", "lambda_", "projector", "projector_dim",
+)  # fmt: skip
+COLUMNS = (
+    *RUN_COLUMNS, "epochs", "label_fraction", *METRICS, "status", "key", "protocol", "device", "precision", "torch",
+    "stack", "seconds", "sources", "created", "shard",
+)  # fmt: skip
+# What a row's numbers depend on: a change in one of these files changes `sources`.
+NUMERIC_SOURCES = (
+    "keyed", "data", "augment", "encoder", "losses", "logistic", "discriminator", "methods", "pretrain", "evaluate",
+)  # fmt: skip
+
+
+def default_path() -> Path:
+    """Where results live: $DTCL_RESULTS, else `results/` of the checkout this package runs from, else ./results."""
+    if named := os.environ.get("DTCL_RESULTS"):
+        return Path(named)
+    checkout = Path(__file__).resolve().parent.parent
+    return (checkout if (checkout / "pyproject.toml").exists() else Path.cwd()) / "results"
+
+
+@lru_cache(maxsize=1)
+def sources_hash() -> str:
+    """Twelve hexadecimal digits that stand for the code that decides numbers."""
+    digest = hashlib.sha256()
+    for module in NUMERIC_SOURCES:
+        digest.update((resources.files("dtcl_core") / f"{module}.py").read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def make_rows(stack: Stack, metrics: Sequence[dict[str, dict[str, float | None]]]) -> list[dict[str, Any]]:
+    """Rows for a trained stack, from what `evaluate.evaluate` returned."""
+    device = stack.device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+    created = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    rows = []
+    for run, scores in zip(stack.runs, metrics):
+        finished = all(value is not None for fraction in scores.values() for value in fraction.values())
+        rows.append(
+            {
+                "key": run.key,
+                "run": run.to_dict(),
+                "metrics": scores,
+                "status": "ok" if finished else "diverged",
+                "provenance": {
+                    "sources": sources_hash(),
+                    "torch": torch.__version__,
+                    "device": device.type,
+                    "device_name": name,
+                    "precision": "float32",
+                    "stack": len(stack.runs),
+                    "seconds": round(stack.seconds / len(stack.runs), 2),
+                    "created": created,
+                },
+            }
+        )
+    return rows
+
+
+def check_row(row: Any) -> None:
+    """Raise ValueError unless `row` is complete and its key follows from its configuration."""
+    try:
+        run = Run.from_dict(row["run"])
+        for fraction, scores in row["metrics"].items():
+            float(fraction)
+            for name in METRICS:
+                value = scores[name]
+                if value is not None and not 0 <= value <= 1:
+                    raise ValueError(f"{name} = {value!r} is no fraction")
+        if row["status"] not in ("ok", "diverged") or not isinstance(row["provenance"]["created"], str):
+            raise ValueError("status or provenance is not as it should be")
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"it is incomplete ({error!r})") from None
+    if run.key != row["key"]:
+        raise ValueError(f"its key {row['key']!r} does not follow from its configuration ({run.key})")
+
+
+class Store:
+    """A folder of shards.
+
+    Args:
+        path: the folder that holds `rows/`; None means `default_path()`.
+    """
+
+    def __init__(self, path: str | Path | None = None):
+        self.path = Path(path) if path is not None else default_path()
+        self.rows_path = self.path / "rows"
+
+    def add(self, rows: Sequence[dict[str, Any]]) -> Path:
+        """Write rows as one new shard: whole and on disk when this returns, or not at all.
+
+        Raises:
+            ValueError: for a row that `check_row` refuses.
+        """
+        for row in rows:
+            check_row(row)
+        self.rows_path.mkdir(parents=True, exist_ok=True)
+        text = "".join(json.dumps(row, sort_keys=True, allow_nan=False) + "\n" for row in rows)
+        stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S")
+        target = self.rows_path / f"{stamp}-{secrets.token_hex(4)}.jsonl"
+        descriptor, temporary = tempfile.mkstemp(dir=self.rows_path, suffix=".tmp")
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, target)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        return target
+
+    def _lines(self) -> Iterator[tuple[Path, int, str]]:
+        for shard in sorted(self.rows_path.glob("*.jsonl")):
+            text = shard.read_bytes().decode("utf-8", errors="replace")
+            for number, line in enumerate(text.splitlines(), 1):
+                if line.strip():
+                    yield shard, number, line
+
+    def rows(self) -> dict[str, dict[str, Any]]:
+        """The winning row of every key. Lines that cannot be trusted are left out with a warning that names them."""
+        best: dict[str, tuple[tuple, dict[str, Any]]] = {}
+        for shard, number, line in self._lines():
+            try:
+                row = json.loads(line)
+                check_row(row)
+            except ValueError as error:  # json.JSONDecodeError is one
+                warnings.warn(f"{shard.name}, line {number} is left out: {error}", stacklevel=2)
+                continue
+            row["shard"] = shard.name
+            rank = (row["status"] != "ok", row["provenance"]["created"], shard.name)
+            if row["key"] not in best or rank < best[row["key"]][0]:
+                best[row["key"]] = (rank, row)
+        return {key: row for key, (_, row) in best.items()}
+
+    def missing(self, runs: Iterable[Run]) -> list[Run]:
+        """Those of `runs` that have no row yet, each once, in order."""
+        present = self.rows()
+        return [run for key, run in {run.key: run for run in runs}.items() if key not in present]
+
+    def load(self, runs: Iterable[Run] | None = None) -> pd.DataFrame:
+        """The winning rows as a data frame, one line a run and label fraction; see `load`."""
+        present = self.rows()
+        wanted = present.values() if runs is None else [present[r.key] for r in runs if r.key in present]
+        return frame(wanted)
+
+
+def frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
+    """Rows as a data frame with `COLUMNS`, one line a run and label fraction, in a fixed order."""
+    lines = []
+    for row in rows:
+        run, origin = row["run"], row["provenance"]
+        protocol = json.dumps(run["protocol"], sort_keys=True)
+        for fraction, scores in row["metrics"].items():
+            lines.append(
+                {name: run[name] for name in RUN_COLUMNS}
+                | {name: np.nan if scores[name] is None else scores[name] for name in METRICS}
+                | {name: origin.get(name) for name in ("device", "precision", "torch", "stack", "seconds", "sources")}
+                | {
+                    "epochs": run["protocol"]["epochs"],
+                    "label_fraction": float(fraction),
+                    "status": row["status"],
+                    "key": row["key"],
+                    "protocol": hashlib.sha256(protocol.encode()).hexdigest()[:8],
+                    "created": origin["created"],
+                    "shard": row["shard"],
+                }
+            )
+    table = pd.DataFrame(lines, columns=list(COLUMNS))
+    for name in ("sigma", "tau_alpha", "tau_beta", "lambda_", "projector_dim", *METRICS):
+        table[name] = table[name].astype(float)
+    order = [*RUN_COLUMNS, "epochs", "protocol", "label_fraction"]
+    return table.sort_values(order, ignore_index=True)
+
+
+def load(path: str | Path | None = None) -> pd.DataFrame:
+    """Every measured run, one line a run and label fraction.
+
+    Args:
+        path: a results folder; None means the project's own.
+
+    Returns:
+        A data frame with `COLUMNS`: the run's configuration (for methods with one temperature it is in tau_alpha),
+        label_fraction, the metrics as fractions correct (NaN for a run that diverged), and where the row came from;
+        `protocol` is a short hash of the protocol.
+    """
+    return Store(path).load()

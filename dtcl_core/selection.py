@@ -1,0 +1,53 @@
+"""Model selection, in one place: which hyperparameters a method is shown with.
+
+The paper's rule: the cell (hyperparameters) with the highest validation accuracy at 1 % labels, averaged over seeds,
+separately for each method, discriminator and sigma. What it leaves open is settled here: a cell counts only if it has as
+many finished seeds as the best-covered cell of its method, so that a half-trained grid cannot favour a lucky seed, and
+ties go to the smaller tau_alpha, then tau_beta, then lambda.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from .experiments import HYPERPARAMETERS
+
+SELECTION_FRACTION = 0.01
+CONTEXT = ("method", "discriminator", "sigma", "projector", "projector_dim", "epochs", "protocol")
+
+
+def cell_means(frame: pd.DataFrame, metric: str = "validation", label_fraction: float = SELECTION_FRACTION) -> pd.DataFrame:
+    """Mean of a metric over seeds for each cell, with the number of seeds `n` that finished.
+
+    Args:
+        frame: rows as `results.load` gives them.
+        metric: a metric column.
+        label_fraction: whose rows are averaged.
+    """
+    rows = frame[(frame.label_fraction == label_fraction) & (frame.status == "ok")]
+    keys = [*CONTEXT, *HYPERPARAMETERS]
+    return rows.groupby(keys, dropna=False)[metric].agg(["mean", "count"]).reset_index().rename(
+        columns={"mean": metric, "count": "n"}
+    )  # fmt: skip
+
+
+def select(frame: pd.DataFrame, label_fraction: float = SELECTION_FRACTION) -> pd.DataFrame:
+    """The selected cell of each method (and discriminator, sigma, projector, protocol).
+
+    Args:
+        frame: rows as `results.load` gives them.
+        label_fraction: at which validation accuracy is compared; the paper uses 1 % throughout.
+
+    Returns:
+        One line a context: its hyperparameters, mean `validation`, and `n` seeds.
+    """
+    means = cell_means(frame, "validation", label_fraction)
+    complete = means[means.n == means.groupby(list(CONTEXT), dropna=False).n.transform("max")]
+    ranked = complete.sort_values(["validation", *HYPERPARAMETERS], ascending=[False, True, True, True], kind="stable")
+    return ranked.drop_duplicates(list(CONTEXT)).sort_values(list(CONTEXT), ignore_index=True)
+
+
+def rows_of(frame: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `frame` (all label fractions) that belong to the given cells."""
+    keys = [*CONTEXT, *HYPERPARAMETERS]
+    return frame.merge(cells[keys], on=keys, how="inner")

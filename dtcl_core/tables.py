@@ -1,0 +1,100 @@
+"""Every table of the book, from data frames: reported beside measured, with n and intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from .config import Protocol, Run
+from .experiments import HYPERPARAMETERS, REGISTRY
+from .methods import METHODS
+from .statistics import mean_interval, paired_difference
+
+SHORT = {"test_ood": "Test-OOD", "test_id": "Test-ID", "d_test_id": "D-Test-ID", "validation": "Validation"}
+
+
+def describe(experiment: str, preset: str, runs: Sequence[Run], frame: pd.DataFrame) -> str:
+    """What was asked for, how much of it exists, and how it differs from the paper's protocol, in a few lines."""
+    present, wanted = frame.key.nunique(), len({run.key for run in runs})
+    paper = REGISTRY[experiment].runs("paper", sigma=sorted({run.sigma for run in runs}))
+
+    def cells(chosen: Sequence[Run], method: str) -> int:
+        return len({tuple(getattr(r, h) for h in HYPERPARAMETERS) for r in chosen if r.method == method})
+
+    def seeds(chosen: Sequence[Run]) -> int:
+        return len({run.seed for run in chosen})
+
+    lines = [
+        f"Preset {preset}: {present} of {wanted} runs exist.",
+        f"{'':<28}{'here':>8}{'paper':>8}",
+        f"{'epochs':<28}{runs[0].protocol.epochs:>8}{Protocol().epochs:>8}",
+        f"{'seeds':<28}{seeds(runs):>8}{seeds(paper):>8}",
+    ]
+    for method in dict.fromkeys(run.method for run in runs):
+        title = METHODS[method].title
+        lines.append(f"{title:<28}{cells(runs, method):>8}{cells(paper, method):>8}   hyperparameter cells")
+    diverged = frame[frame.status == "diverged"].key.nunique()
+    if diverged:
+        lines.append(f"{diverged} runs diverged; their cells cannot be selected.")
+    return "\n".join(lines)
+
+
+def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+    """Reported against measured, one line a method.
+
+    Args:
+        rows: selected rows at one label fraction, one a method and seed.
+        reported: the paper's numbers, with columns method, metric, value.
+        metrics: metric columns to show.
+
+    Returns:
+        Columns: method, n (seeds), and for each metric the reported value and the measured mean with its 95 % interval.
+    """
+    lines = []
+    for method, row in METHODS.items():
+        mine, told = rows[rows.method == method], reported[reported.method == method]
+        if mine.empty and told.empty:
+            continue
+        line: dict[str, object] = {"method": row.title, "n": mine.seed.nunique()}
+        for metric in metrics:
+            value = told[told.metric == metric].value
+            line[f"{SHORT[metric]} reported"] = value.iloc[0] if len(value) else float("nan")
+            line[f"{SHORT[metric]} measured"] = str(mean_interval(mine[metric].to_numpy()))
+        lines.append(line)
+    return pd.DataFrame(lines)
+
+
+def differences(rows: pd.DataFrame, metrics: Sequence[str], baseline: str = "standard") -> pd.DataFrame:
+    """Paired differences of each method to a baseline, over the seeds both have, with 95 % t intervals.
+
+    Returns:
+        Columns: method, n, and for each metric "mean [low, high]" with a * where the interval excludes zero.
+    """
+    reference = rows[rows.method == baseline].set_index("seed")
+    lines = []
+    for method, row in METHODS.items():
+        mine = rows[rows.method == method].set_index("seed")
+        if method == baseline or mine.empty:
+            continue
+        line: dict[str, object] = {"method": row.title}
+        for metric in metrics:
+            d = paired_difference(mine[metric], reference[metric])
+            line["n"] = d.n
+            clear = d.n > 1 and (d.low > 0 or d.high < 0)
+            text = "-" if d.n == 0 else f"{d.mean:+.3f}" if d.n < 2 else f"{d.mean:+.3f} [{d.low:+.3f}, {d.high:+.3f}]"
+            line[SHORT[metric]] = text + (" *" if clear else "  ")
+        lines.append(line)
+    table = pd.DataFrame(lines, columns=["method", "n", *(SHORT[m] for m in metrics)])
+    return table
+
+
+def selected_cells(cells: pd.DataFrame) -> pd.DataFrame:
+    """The chosen hyperparameters, one line a method."""
+    shown = cells[["method", *HYPERPARAMETERS, "validation", "n"]].copy()
+    shown["method"] = pd.Categorical(shown.method, list(METHODS))
+    shown = shown.sort_values("method", ignore_index=True)
+    shown["method"] = [METHODS[m].title for m in shown.method]
+    for name in HYPERPARAMETERS:
+        shown[name] = ["-" if pd.isna(v) else f"{v:g}" for v in shown[name]]
+    return shown.rename(columns={"lambda_": "lambda", "validation": "mean validation"})

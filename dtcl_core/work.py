@@ -1,0 +1,147 @@
+"""Train what is missing: cut runs into stacks, train each, evaluate it, add its rows.
+
+A stack is the unit of work and of loss: its rows land together when it is done, and until then a checkpoint holds it.
+The cut depends on the missing runs alone, so a second call finds the checkpoint that the first one left behind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from pathlib import Path
+
+from tqdm import tqdm
+
+from . import evaluate, pretrain
+from .config import Run
+from .results import Store, default_path, make_rows
+
+STACK_SIZE = {"cpu": 6, "cuda": 64}
+
+
+def default_store(preset: str) -> Store:
+    """Where a preset's rows belong: the committed results, or for `smoke` a folder beside them that is not committed."""
+    return Store(default_path() / "smoke" if preset == "smoke" else default_path())
+
+
+def cut_into_stacks(runs: Sequence[Run], size: int, mix_streams: bool = True) -> list[list[Run]]:
+    """Stacks of at most `size` runs; runs that share views stay together.
+
+    Args:
+        runs: the runs to cut.
+        size: most runs in a stack.
+        mix_streams: whether a stack may hold runs with different views. Larger stacks suit a GPU; a CPU gains nothing
+            from them and would pay for joining the streams' feature maps.
+    """
+
+    def shape(run: Run) -> str:
+        return repr(pretrain.shape_of(run)) + (repr(pretrain.stream_of(run)) if not mix_streams else "")
+
+    def order(run: Run) -> tuple:
+        return (shape(run), *pretrain.stream_of(run), run.key)
+
+    stacks: list[list[Run]] = []
+    for _, same in groupby(sorted(runs, key=order), key=shape):
+        members = list(same)
+        count = -(-len(members) // size)  # as many stacks as needed, as even as possible
+        stacks += [members[len(members) * i // count : len(members) * (i + 1) // count] for i in range(count)]
+    return stacks
+
+
+def shard_of(runs: Sequence[Run], index: int, count: int) -> list[Run]:
+    """Part `index` of `count` of the runs, the same on every machine: whole seeds and sigmas stay together if they can.
+
+    Raises:
+        ValueError: unless 0 <= index < count.
+    """
+    if not 0 <= index < count:
+        raise ValueError(f"shard must be i/n with 0 <= i < n, got {index}/{count}.")
+    ordered = sorted(runs, key=lambda run: (*pretrain.stream_of(run), run.key))
+    return ordered[len(ordered) * index // count : len(ordered) * (index + 1) // count]
+
+
+def checkpoint_path(store: Store, runs: Sequence[Run]) -> Path:
+    name = hashlib.sha256(" ".join(sorted(run.key for run in runs)).encode()).hexdigest()[:16]
+    return store.path / ".checkpoints" / f"{name}.pt"
+
+
+class Progress:
+    """A bar over run-epochs, shown on a terminal; elsewhere a line for each stack that is done."""
+
+    def __init__(self, stacks: Sequence[Sequence[Run]], quiet: bool = False):
+        total = sum(len(stack) * stack[0].protocol.epochs for stack in stacks)
+        self.runs, self.done, self.began = sum(map(len, stacks)), 0, time.monotonic()
+        self.quiet = quiet
+        self.bar = tqdm(total=total, unit="run-epoch", disable=True if quiet else None, smoothing=0.1)
+        self.bar.set_description(f"0 of {self.runs} runs")
+
+    def epoch(self, stack: pretrain.Stack) -> None:
+        self.bar.update(len(stack.runs))
+
+    def skip(self, run_epochs: int) -> None:
+        """Count work that an earlier call did, without letting it flatter the rate."""
+        self.bar.initial += run_epochs
+        self.bar.update(run_epochs)
+
+    def stack_done(self, stack: pretrain.Stack) -> None:
+        self.done += len(stack.runs)
+        self.bar.set_description(f"{self.done} of {self.runs} runs")
+        if self.bar.disable and not self.quiet:
+            minutes = (time.monotonic() - self.began) / 60
+            print(f"{self.done} of {self.runs} runs done after {minutes:.1f} minutes", flush=True)
+
+    def close(self) -> None:
+        self.bar.close()
+
+
+def compute(
+    runs: Sequence[Run],
+    store: Store | None = None,
+    device: str = "auto",
+    *,
+    stack_size: int | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+    quiet: bool = False,
+) -> int:
+    """Train and store those of `runs` that have no row yet.
+
+    Args:
+        runs: the runs asked for.
+        store: where rows are looked for and added; None means the project's results.
+        device: "auto", "cpu", "cuda" or "cuda:N".
+        stack_size: most runs trained at once; None picks what suits the device.
+        should_stop: asked before every training step.
+        quiet: no progress at all.
+
+    Returns:
+        How many runs were trained.
+
+    Raises:
+        ValueError: for an unusable device, before any training.
+        Interrupted: when `should_stop` turned true; what was done is kept, and the next call goes on from there.
+    """
+    store = store or Store()
+    where = pretrain.resolve_device(device)
+    stacks = cut_into_stacks(store.missing(runs), stack_size or STACK_SIZE[where.type], where.type != "cpu")
+    if not stacks:
+        return 0
+    progress = Progress(stacks, quiet)
+    try:
+        for members in stacks:
+            checkpoint = checkpoint_path(store, members)
+            stack = pretrain.train(
+                members,
+                where,
+                checkpoint=checkpoint,
+                should_stop=should_stop,
+                on_restore=lambda s: progress.skip(s.epoch * len(s.runs)),
+                on_epoch=progress.epoch,
+            )
+            store.add(make_rows(stack, evaluate.evaluate(stack)))
+            checkpoint.unlink(missing_ok=True)
+            progress.stack_done(stack)
+    finally:
+        progress.close()
+    return progress.done

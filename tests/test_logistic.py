@@ -1,0 +1,101 @@
+"""The solver against scikit-learn at the same penalty, and its behaviour on awkward data."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+
+from dtcl_core import logistic
+
+
+def sample(n=300, k=6, classes=2, gap=1.0, seed=0):
+    generator = np.random.default_rng(seed)
+    y = np.arange(n) % classes
+    x = generator.normal(size=(n, k)) + gap * generator.normal(size=(classes, k))[y]
+    return x, y
+
+
+def scikit(x, y, l2):
+    return LogisticRegression(C=1 / l2, tol=1e-10, max_iter=50_000).fit(x, y)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("l2", [0.01, 1.0, 100.0])
+def test_equals_scikit_learn(classes, l2):
+    x, y = sample(classes=classes)
+    ours = logistic.fit(torch.from_numpy(x), torch.from_numpy(y), classes, l2)
+    theirs = scikit(x, y, l2)
+    assert np.allclose(ours.predict_proba(torch.from_numpy(x)), theirs.predict_proba(x), atol=1e-5)
+    if classes == 2:
+        assert np.allclose(ours.weight[1] - ours.weight[0], theirs.coef_[0], atol=1e-4)
+        assert (ours.bias[1] - ours.bias[0]).item() == pytest.approx(theirs.intercept_[0], abs=1e-4)
+
+
+@pytest.mark.parametrize("scale", [1.0, 50.0])
+def test_separable_data_has_scikit_learns_optimum(scale):
+    x, y = sample(n=69, k=16, gap=6.0)
+    x *= scale
+    ours = logistic.fit(torch.from_numpy(x), torch.from_numpy(y), 2, 1.0)
+    theirs = scikit(x, y, 1.0)
+    assert (ours.predict(torch.from_numpy(x)).numpy() == y).all()
+    ours_value, theirs_value = (
+        np.logaddexp(0, -(2 * y - 1) * (x @ w + b)).sum() + 0.5 * w @ w
+        for w, b in [
+            ((ours.weight[1] - ours.weight[0]).numpy(), (ours.bias[1] - ours.bias[0]).item()),
+            (theirs.coef_[0], theirs.intercept_[0]),
+        ]
+    )
+    assert ours_value <= theirs_value * (1 + 1e-6)
+
+
+def test_the_gradient_vanishes_at_the_optimum():
+    x, y = (torch.from_numpy(a) for a in sample(classes=3))
+    model = logistic.fit(x, y, 3, 0.5)
+    weight, bias = model.weight.clone().requires_grad_(), model.bias.clone().requires_grad_()
+    loss = torch.nn.functional.cross_entropy(x @ weight.T + bias, y, reduction="sum") + 0.25 * weight.square().sum()
+    for gradient in torch.autograd.grad(loss, (weight, bias)):
+        assert gradient.abs().max() < 1e-5
+
+
+def test_runs_are_independent_even_of_a_broken_neighbour():
+    parts = [sample(seed=s, gap=g) for s, g in [(0, 0.1), (1, 1.0), (2, 8.0)]]
+    x = torch.stack([torch.from_numpy(p[0]) for p in parts])
+    y = torch.stack([torch.from_numpy(p[1]) for p in parts])
+    broken = x.clone()
+    broken[1] = torch.nan
+    together, beside = logistic.fit(x, y, 2, 1.0), logistic.fit(broken, y, 2, 1.0)
+    for r in (0, 2):
+        alone = logistic.fit(x[r], y[r], 2, 1.0)
+        assert torch.allclose(together.weight[r], alone.weight, atol=1e-9)
+        assert torch.equal(together.weight[r], beside.weight[r])
+    assert torch.isnan(logistic.accuracy(beside, broken, y)[1])
+
+
+def test_a_class_without_examples_gets_little_probability():
+    x, y = (torch.from_numpy(a) for a in sample())
+    probability = logistic.fit(x, y, 3, 1.0).predict_proba(x)
+    assert probability.isfinite().all() and probability[:, 2].max() < 0.05
+
+
+def test_adam_steps_approach_the_optimum():
+    x, y = (torch.from_numpy(a) for a in sample(gap=0.5))
+    exact = logistic.fit(x, y, 2, 1.0).predict_proba(x)
+    gaps = [
+        (logistic.fit(x, y, 2, 1.0, steps=steps, learning_rate=0.05).predict_proba(x) - exact).abs().max().item()
+        for steps in (5, 50, 1000)
+    ]
+    assert gaps[0] > gaps[1] > gaps[2] and gaps[2] < 1e-3
+
+
+def test_float32_features_give_a_float32_model():
+    x, y = sample()
+    model = logistic.fit(torch.from_numpy(x).float(), torch.from_numpy(y), 2, 1.0)
+    assert model.weight.dtype == torch.float32 and model.predict_proba(torch.from_numpy(x).float()).dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("l2", "classes", "message"), [(0.0, 2, "l2 must be > 0"), (-1.0, 2, "l2 must be"), (1.0, 1, "num_classes")]
+)
+def test_bad_arguments_are_named(l2, classes, message):
+    with pytest.raises(ValueError, match=message):
+        logistic.fit(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1]), classes, l2)

@@ -1,0 +1,201 @@
+"""Losses against references written by others, closed forms, limits and gradients."""
+
+import math
+
+import pytest
+import torch
+from pytorch_metric_learning.losses import NTXentLoss
+from torch.nn import functional as F
+
+from dtcl_core import losses
+
+
+def embeddings(*shape, dtype=torch.float64, seed=0):
+    return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.fixture
+def pair():
+    return embeddings(12, 5), embeddings(12, 5, seed=1)
+
+
+def loop_info_nce(z, z_pos, tau, tau_neg, admitted):
+    """Equation 3, an anchor at a time."""
+    total = 0.0
+    for i in range(len(z)):
+        s = F.cosine_similarity(z[i : i + 1], z_pos)
+        terms = [math.exp(s[j] / tau_neg[i][j]) for j in range(len(z)) if j != i and admitted[i][j]]
+        positive = math.exp(s[i] / tau)
+        total -= math.log(positive / (positive + sum(terms)))
+    return total / len(z)
+
+
+def test_info_nce_equals_pytorch_metric_learning(pair):
+    z, z_pos = pair
+    labels = torch.arange(len(z))
+    for tau in (0.05, 0.2, 1.0):
+        theirs = NTXentLoss(temperature=tau)(z, labels, ref_emb=z_pos, ref_labels=labels.clone())
+        assert losses.info_nce(z, z_pos, tau).item() == pytest.approx(theirs.item(), rel=1e-6)
+
+
+def test_info_nce_equals_the_written_out_equation(pair):
+    z, z_pos = pair
+    tau_neg = 0.1 + torch.rand(12, 12, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    admitted = torch.rand(12, 12, generator=torch.Generator().manual_seed(3)) > 0.4
+    ours = losses.info_nce(z, z_pos, 0.3, tau_neg=tau_neg, admitted=admitted)
+    assert ours.item() == pytest.approx(loop_info_nce(z, z_pos, 0.3, tau_neg, admitted), rel=1e-10)
+
+
+def test_collapsed_embeddings_give_log_n():
+    z = torch.ones(9, 4)
+    assert losses.info_nce(z, z, 0.07).item() == pytest.approx(math.log(9), rel=1e-6)
+
+
+def test_a_single_example_has_no_negatives():
+    z = embeddings(1, 4)
+    assert losses.info_nce(z, embeddings(1, 4, seed=1), 0.1).item() == 0
+
+
+def test_leading_dimensions_are_independent_runs(pair):
+    z, z_pos = embeddings(3, 12, 5), embeddings(3, 12, 5, seed=1)
+    tau = torch.tensor([0.05, 0.2, 1.0], dtype=torch.float64)
+    together = losses.info_nce(z, z_pos, tau)
+    assert together.shape == (3,)
+    alone = [losses.info_nce(a, b, float(t)) for a, b, t in zip(z, z_pos, tau)]
+    assert torch.allclose(together, torch.stack(alone))
+
+
+def test_scaling_an_embedding_changes_nothing(pair):
+    z, z_pos = pair
+    scale = torch.linspace(0.1, 10, 12, dtype=torch.float64)[:, None]
+    assert torch.allclose(losses.info_nce(z, z_pos, 0.2), losses.info_nce(z * scale, z_pos / scale, 0.2))
+
+
+def test_low_temperatures_do_not_overflow():
+    z, z_pos = embeddings(64, 16, dtype=torch.float32), embeddings(64, 16, dtype=torch.float32, seed=1)
+    z.requires_grad_()
+    loss = losses.info_nce(z, z_pos, 0.01)
+    loss.backward()
+    assert loss.isfinite() and z.grad.isfinite().all()
+
+
+def test_same_domain_negatives_split_into_a_loss_a_domain(pair):
+    z, z_pos = pair
+    domains = torch.tensor([0, 1] * 6)
+    apart = [losses.info_nce(z[domains == d], z_pos[domains == d], 0.2) for d in (0, 1)]
+    assert torch.allclose(losses.same_domain_info_nce(z, z_pos, domains, 0.2), torch.stack(apart).mean())
+
+
+def test_one_domain_makes_same_domain_negatives_standard(pair):
+    domains = torch.zeros(12, dtype=torch.long)
+    assert torch.equal(losses.same_domain_info_nce(*pair, domains, 0.2), losses.info_nce(*pair, 0.2))
+
+
+def test_pair_temperature_is_equation_2():
+    w = torch.tensor([[0.0, 0.5, 0.7], [1.0, 0.25, 0.9], [0.5, 0.5, 0.5]])
+    tau = losses.pair_temperature(w, 0.1, 0.4, 0.05, 2)
+    expected = torch.tensor([[0.3, 0.1, 0.05], [0.05, 0.2, 0.05], [0.1, 0.1, 0.1]])
+    assert torch.allclose(tau, expected)
+
+
+@pytest.mark.parametrize("num_domains", [1, 2, 3, 7])
+def test_uninformative_weights_give_standard_info_nce_exactly(pair, num_domains):
+    w = torch.full((12, 12), 1 / num_domains, dtype=torch.float64)
+    ours = losses.domain_weighted_info_nce(*pair, w, 0.15, 0.8, 0.01, num_domains)
+    assert torch.equal(ours, losses.info_nce(*pair, 0.15))
+
+
+def test_tau_beta_zero_gives_standard_info_nce_exactly(pair):
+    w = torch.rand(12, 12, dtype=torch.float64)
+    assert torch.equal(losses.domain_weighted_info_nce(*pair, w, 0.15, 0.0, 0.01, 2), losses.info_nce(*pair, 0.15))
+
+
+def test_likelier_same_domain_negatives_are_pushed_harder(pair):
+    z, z_pos = pair
+    s = losses.cosine_similarity(z, z_pos)
+    low, high = (losses.pair_temperature(torch.full((12, 12), w), 0.3, 0.2, 0.01, 2).double() for w in (0.2, 0.8))
+    off = (s > 0) & ~torch.eye(12, dtype=torch.bool)
+    assert ((torch.exp(s / high) / high)[off] > (torch.exp(s / low) / low)[off]).all()
+
+
+def test_the_gradient_is_the_papers(pair):
+    """Claim 12: dl_i / ds_ij = exp(s_ij / tau_ij) / tau_ij over the denominator, for every negative."""
+    z, z_pos = pair
+    s = losses.cosine_similarity(z, z_pos).requires_grad_()
+    w = torch.rand(12, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+    eye = torch.eye(12, dtype=torch.bool)
+    tau = losses.pair_temperature(w, 0.2, 0.3, 0.05, 2).masked_fill(eye, 0.2)
+    # The loss of given similarities: z = I turns any matrix with unit columns into one; here the formula is applied
+    # to s itself by undoing the normalisation, so that autograd differentiates the library's own expression.
+    per_anchor = torch.logsumexp(s / tau, -1) - s.diagonal() / 0.2
+    (gradient,) = torch.autograd.grad(per_anchor.sum(), s)
+    e = torch.exp(s.detach() / tau)
+    expected = e / tau / e.sum(-1, keepdim=True)
+    assert torch.allclose(gradient[~eye], expected[~eye], rtol=1e-12)
+    # And the library's loss is the mean of those terms.
+    assert torch.allclose(losses.domain_weighted_info_nce(z, z_pos, w, 0.2, 0.3, 0.05, 2), per_anchor.mean())
+
+
+def test_gradients_are_right(pair):
+    z, z_pos = (t[:6].clone().requires_grad_() for t in pair)
+    w, domains = torch.rand(6, 6, dtype=torch.float64), torch.tensor([0, 1, 0, 1, 0, 0])
+    assert torch.autograd.gradcheck(lambda a, b: losses.domain_weighted_info_nce(a, b, w, 0.3, 0.2, 0.1, 2), (z, z_pos))
+    assert torch.autograd.gradcheck(lambda a, b: losses.same_domain_info_nce(a, b, domains, 0.3), (z, z_pos))
+    assert torch.autograd.gradcheck(lambda a: losses.domain_mmd(a, domains, 2, (0.5, 1.0)), (z,))
+
+
+def loop_mmd(x, y, bandwidths):
+    def mean_kernel(a, b):
+        total = 0.0
+        for u in a.tolist():
+            for v in b.tolist():
+                squared = sum((p - q) ** 2 for p, q in zip(u, v))
+                total += sum(math.exp(-squared / (2 * h * h)) for h in bandwidths)
+        return total / (len(a) * len(b))
+
+    return mean_kernel(x, x) + mean_kernel(y, y) - 2 * mean_kernel(x, y)
+
+
+def test_mmd_equals_a_loop():
+    x, y = embeddings(7, 3), 0.5 + embeddings(11, 3, seed=1)
+    for bandwidths in [(1.0,), (0.25, 1.0, 3.0)]:
+        assert losses.mmd(x, y, bandwidths).item() == pytest.approx(loop_mmd(x, y, bandwidths), rel=1e-10)
+
+
+def test_mmd_of_a_sample_with_itself_is_zero():
+    x = embeddings(9, 3)
+    assert losses.mmd(x, x, (0.5, 1.0)).item() == pytest.approx(0, abs=1e-12)
+
+
+def test_domain_mmd_is_the_mean_over_pairs_of_domains():
+    z, domains = embeddings(2, 15, 4), torch.tensor([0, 1, 2] * 5).expand(2, 15)
+    parts = [z[:, domains[0] == d] for d in range(3)]
+    pairs = [losses.mmd(parts[a], parts[b], (1.0,)) for a, b in [(1, 0), (2, 0), (2, 1)]]
+    assert torch.allclose(losses.domain_mmd(z, domains, 3, (1.0,)), torch.stack(pairs).mean(0))
+
+
+def test_domain_mmd_without_a_second_domain_is_zero():
+    assert losses.domain_mmd(embeddings(6, 3), torch.zeros(6, dtype=torch.long), 2, (1.0,)).item() == 0
+
+
+def test_adversary_descends_and_encoder_ascends():
+    z, domains = embeddings(1, 10, 4).requires_grad_(), torch.tensor([[0, 1] * 5])
+    weight, bias = embeddings(1, 2, 4, seed=1).requires_grad_(), torch.zeros(1, 2, dtype=torch.float64).requires_grad_()
+    scale = torch.tensor([0.3], dtype=torch.float64)
+    losses.adversarial_loss(z, domains, weight, bias, scale).sum().backward()
+    plain = z.detach().clone().requires_grad_()
+    kept = weight.detach().clone().requires_grad_()
+    F.cross_entropy((plain @ kept.transpose(-1, -2) + bias.detach())[0], domains[0]).backward()
+    assert torch.allclose(weight.grad, kept.grad)
+    assert torch.allclose(z.grad, -0.3 * plain.grad)
+
+
+@pytest.mark.parametrize("tau", [0.0, -0.1, float("nan")])
+def test_a_temperature_that_is_not_positive_is_refused(pair, tau):
+    with pytest.raises(ValueError, match="tau must be > 0"):
+        losses.info_nce(*pair, tau)
+
+
+def test_shapes_that_do_not_agree_are_refused():
+    with pytest.raises(ValueError, match=r"\(4, 3\) and \(5, 3\)"):
+        losses.info_nce(torch.zeros(4, 3), torch.zeros(5, 3), 0.1)

@@ -1,0 +1,235 @@
+"""The engine: stacks equal solo runs, encoders equal plain PyTorch modules, and a stop loses nothing."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from dtcl_core import evaluate, pretrain
+from dtcl_core.config import Protocol, Run
+from dtcl_core.data import SPLITS
+from dtcl_core.encoder import Encoder
+
+
+def parameters_of(stack, r):
+    """Everything that belongs to run r of a stack: weights and running statistics."""
+    state = {name: value[r].clone() for name, value in stack.encoder.state_dict().items()}
+    users = [i for i, run in enumerate(stack.runs) if run.method == "dann"]
+    if r in users:
+        state |= {f"adversary{i}": p[users.index(r)].detach().clone() for i, p in enumerate(stack.adversary)}
+    return state
+
+
+def steps_of(runs, epochs):
+    stack = pretrain.Stack(runs, "cpu")
+    for _ in range(epochs):
+        stack.train_epoch()
+    return stack
+
+
+def test_every_run_of_a_stack_equals_the_same_run_alone(all_methods):
+    together = steps_of(all_methods, 2)  # six optimiser steps
+    for r, run in enumerate(together.runs):
+        alone = steps_of([run], 2)
+        assert torch.allclose(together.losses[-1][r], alone.losses[-1][0], rtol=1e-3), run
+        for name, value in parameters_of(alone, 0).items():
+            assert torch.allclose(parameters_of(together, r)[name], value, atol=2e-3), (run, name)
+
+
+def test_methods_train_apart(all_methods):
+    stack = steps_of(all_methods, 1)
+    ends = [stack.encoder.weight[r] for r in range(len(stack.runs))]
+    for a in range(len(ends)):
+        for b in range(a):
+            assert not torch.allclose(ends[a], ends[b], atol=1e-6), (stack.runs[a], stack.runs[b])
+
+
+@pytest.mark.parametrize("downsampling", ["stride", "max_pool", "average_pool"])
+@pytest.mark.parametrize("order", ["norm-dropout-relu", "relu-norm-dropout"])
+def test_encoder_equals_a_plain_module(downsampling, order):
+    protocol = Protocol(channels=(4, 6, 8), downsampling=downsampling, block_order=order)
+    stack = Encoder([0, 1], protocol)
+    images = torch.rand(2, 10, 3, 28, 28)
+    for training in (True, False):  # the first pass moves the running statistics that the second one uses
+        stack.train(training)
+        ours = stack(images, [1, 1])
+        for r in range(2):
+            if training:
+                layers, before = [], 3
+                for block, width in enumerate(protocol.channels):
+                    conv = nn.Conv2d(before, width, 3, 2 if downsampling == "stride" else 1, 1, bias=False)
+                    conv.weight.data.copy_(stack.convolutions[block][r])
+                    rest = [nn.BatchNorm2d(width), nn.ReLU()]
+                    pool = {"max_pool": [nn.MaxPool2d(2)], "average_pool": [nn.AvgPool2d(2)]}.get(downsampling, [])
+                    layers += [conv, *(rest if order == "norm-dropout-relu" else rest[::-1]), *pool]
+                    before = width
+                plain = nn.Sequential(*layers)
+                PLAIN[r] = plain
+            plain = PLAIN[r].train(training)
+            features = plain(images[r]).permute(0, 2, 3, 1).flatten(1)  # ours flattens channels last
+            theirs = features @ stack.weight[r] + stack.bias[r]
+            assert torch.allclose(ours[r], theirs, atol=1e-5)
+
+
+PLAIN: dict[int, nn.Module] = {}
+
+
+def test_initial_weights_follow_the_seed_and_pytorchs_range():
+    first, second = Encoder([0, 1, 0], Protocol()), Encoder([1], Protocol())
+    assert torch.equal(first.weight[0], first.weight[2]) and not torch.equal(first.weight[0], first.weight[1])
+    assert torch.equal(first.weight[1], second.weight[0])
+    bound = 1 / math.sqrt(Protocol().channels[0] * 9)
+    assert first.convolutions[1].abs().max() <= bound and first.convolutions[1].abs().max() > 0.95 * bound
+
+
+def test_dropout_drops_the_rate_it_is_given_and_keeps_the_mean(tiny):
+    stack = pretrain.Stack([Run(protocol=Protocol(**{**tiny.__dict__, "dropout": 0.3}))], "cpu")
+    masks = stack.dropout_masks(64, 0, 0)
+    for block in masks:
+        assert (block[0] == 0).float().mean().item() == pytest.approx(0.3, abs=0.02)
+        assert block[0].mean().item() == pytest.approx(1.0, abs=0.03)
+    assert torch.equal(masks[0][0], stack.dropout_masks(64, 0, 0)[0][0])
+    assert not torch.equal(masks[0][0], stack.dropout_masks(64, 0, 1)[0][0])
+
+
+@pytest.mark.parametrize("method", ["standard", "color_jitter"])
+def test_views_are_the_augmented_images(tiny, method):
+    stack = pretrain.Stack([Run(method, protocol=tiny)], "cpu")
+    stack.draw_epoch(0)
+    index = torch.arange(5)
+    both = [stack.views(0, index, index.numpy(), view) for view in range(2)]
+    again = stack.views(0, index, index.numpy(), 0)
+    assert torch.equal(both[0], again) and not torch.allclose(both[0], both[1])
+    assert both[0].min() >= 0 and both[0].max() <= 1 + 1e-5
+    stack.draw_epoch(1)
+    assert not torch.allclose(stack.views(0, index, index.numpy(), 0), both[0])
+
+
+def test_methods_of_a_seed_see_the_same_views_and_order(tiny):
+    one = pretrain.Stack([Run("standard", protocol=tiny)], "cpu")
+    other = pretrain.Stack([Run("dw_pairs", 0.1, 0.5, protocol=tiny), Run("mmd", lambda_=1, protocol=tiny)], "cpu")
+    for stack in (one, other):
+        stack.draw_epoch(3)
+    index = one.order[0, :6]
+    assert torch.equal(one.order, other.order) and len(other.streams) == 1
+    assert torch.equal(one.views(0, index, index.numpy(), 1), other.views(0, index, index.numpy(), 1))
+
+
+def test_a_restored_stack_goes_on_bit_for_bit(all_methods, tmp_path):
+    whole = steps_of(all_methods, 2)
+    half = steps_of(all_methods, 1)
+    half.save(tmp_path / "stack.pt")
+    resumed = pretrain.Stack(all_methods, "cpu")
+    resumed.restore(tmp_path / "stack.pt")
+    resumed.train_epoch()
+    for name, value in whole.encoder.state_dict().items():
+        assert torch.equal(value, resumed.encoder.state_dict()[name]), name
+    assert evaluate.evaluate(whole) == evaluate.evaluate(resumed)
+
+
+def test_an_interrupted_training_goes_on_bit_for_bit(all_methods, tmp_path, monkeypatch):
+    monkeypatch.setattr(pretrain, "CHECKPOINT_SECONDS", 0.0)
+    checkpoint, asked = tmp_path / "stack.pt", []
+
+    def in_the_second_epoch():
+        asked.append(1)
+        return len(asked) > 4
+
+    with pytest.raises(pretrain.Interrupted):
+        pretrain.train(all_methods, "cpu", checkpoint=checkpoint, should_stop=in_the_second_epoch)
+    restored = []
+    stack = pretrain.train(all_methods, "cpu", checkpoint=checkpoint, on_restore=lambda s: restored.append(s.epoch))
+    assert restored == [1]
+    assert evaluate.evaluate(stack) == evaluate.evaluate(steps_of(all_methods, 2))
+
+
+def test_a_damaged_checkpoint_is_named_and_training_starts_anew(tiny, tmp_path):
+    checkpoint = tmp_path / "stack.pt"
+    checkpoint.write_bytes(b"not a checkpoint")
+    with pytest.warns(UserWarning, match="stack.pt is not usable"):
+        assert pretrain.train([Run(protocol=tiny)], "cpu", checkpoint=checkpoint).epoch == 2
+
+
+def test_a_run_that_turns_to_nan_harms_no_neighbour(tiny):
+    runs = [Run("standard", 0.2, protocol=tiny), Run("dw_pairs", 0.2, 0.1, protocol=tiny), Run("dann", 0.2, lambda_=1, protocol=tiny)]
+    healthy, broken = pretrain.Stack(runs, "cpu"), pretrain.Stack(runs, "cpu")
+    with torch.no_grad():
+        broken.encoder.weight[1] = torch.nan
+    for stack in (healthy, broken):
+        stack.train_epoch()
+        stack.train_epoch()
+    well, ill = evaluate.evaluate(healthy), evaluate.evaluate(broken)
+    bad = 1
+    for r in range(3):
+        if r == bad:
+            assert all(v is None for scores in ill[r].values() for v in scores.values())
+        else:
+            assert well[r] == ill[r]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"symmetric": True},
+        {"drop_last": False},
+        {"jitter_position": "before_blur"},
+        {"dropout_kind": "channel", "dropout": 0.3},
+        {"dropout": 0.0},
+        {"input_normalization": "half"},
+        {"discriminator_fit": "adam"},
+        {"discriminator_inputs": "augmented"},
+        {"discriminator_mode": "train"},
+        {"discriminator_features": "l2"},
+        {"posterior_view": "anchor_view"},
+        {"weight_gradient": True},
+        {"penalty_views": "anchor"},
+        {"mmd_features": "raw"},
+        {"dann_schedule": "ganin"},
+        {"color_clipping": "wrap"},
+        {"stratified_splits": True},
+    ],
+    ids=str,
+)
+def test_every_open_choice_changes_what_is_trained(all_methods, tiny, change):
+    changed = Protocol(**{**tiny.__dict__, **change})
+    runs = [Run.from_dict({**r.to_dict(), "protocol": changed.__dict__}) for r in all_methods]
+    before, after = steps_of(all_methods, 2), steps_of(runs, 2)
+    assert torch.isfinite(torch.stack(after.losses)).all()
+    assert not torch.allclose(before.encoder.weight, after.encoder.weight, atol=1e-6)
+
+
+@pytest.mark.parametrize("projector", ["linear", "mlp"])
+def test_a_projector_is_trained_and_left_out_of_the_embedding(tiny, projector):
+    stack = steps_of([Run(projector=projector, projector_dim=4, protocol=tiny), Run(tau_alpha=0.3, projector=projector, projector_dim=4, protocol=tiny)], 1)
+    fresh = pretrain.Stack(stack.runs, "cpu")
+    assert not torch.equal(stack.encoder.head[0], fresh.encoder.head[0])
+    assert stack.embed("test_id").shape == (2, 40, 16)
+    assert stack.encoder.project(stack.embed("test_id")).shape == (2, 40, 4)
+
+
+def test_embeddings_of_a_split_do_not_depend_on_the_other_runs(all_methods):
+    stack = steps_of(all_methods, 1)
+    chosen = torch.tensor([1, 4, 8])
+    for split in SPLITS:
+        assert torch.allclose(stack.embed(split)[chosen], stack.embed(split, chosen), atol=1e-5)
+
+
+def test_runs_of_different_protocols_do_not_stack(tiny):
+    with pytest.raises(ValueError, match="must share protocol"):
+        pretrain.Stack([Run(protocol=tiny), Run()], "cpu")
+
+
+def test_an_unusable_device_is_refused_before_training(tiny):
+    with pytest.raises(ValueError, match="device must be auto, cpu or cuda, got 'gpu'"):
+        pretrain.Stack([Run(protocol=tiny)], "gpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(ValueError, match="finds no GPU"):
+            pretrain.Stack([Run(protocol=tiny)], "cuda")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_cpu_and_gpu_agree_over_a_few_steps(all_methods):
+    cpu, gpu = steps_of(all_methods, 1), pretrain.Stack(all_methods, "cuda")
+    gpu.train_epoch()
+    assert torch.allclose(cpu.losses[-1], gpu.losses[-1].cpu(), rtol=1e-2)
