@@ -102,12 +102,12 @@ class Experiment:
         size = PRESETS[preset]
         count = checked_number("seeds", size.seeds if seeds is None else seeds, (1, float("inf"), False, True))
         shared = dataclasses.replace(protocol or Protocol(), epochs=size.epochs if epochs is None else epochs)
-        spreads = self.sigmas if sigma is None else tuple(_listed(sigma))
+        spreads = self.sigmas if sigma is None else tuple(listed_numbers(sigma))
         runs = []
         for method in self._chosen(methods):
             cells = self.cells(method, preset)
             if tau_alpha is not None:
-                replaced = [{**cell, "tau_alpha": tau} for cell in cells for tau in _listed(tau_alpha)]
+                replaced = [{**cell, "tau_alpha": tau} for cell in cells for tau in listed_numbers(tau_alpha)]
                 cells = [dict(t) for t in dict.fromkeys(tuple(cell.items()) for cell in replaced)]
             runs += [
                 Run(method=method, sigma=spread, seed=seed, protocol=shared, **cell)
@@ -127,7 +127,7 @@ class Experiment:
         return list(dict.fromkeys(names))
 
 
-def _listed(value: Any) -> list[Any]:
+def listed_numbers(value: Any) -> list[Any]:
     """A number, a sequence of numbers, or a string of numbers with commas, as a list."""
     if isinstance(value, str):
         try:

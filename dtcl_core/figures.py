@@ -62,7 +62,7 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
         reported: the paper's numbers, with columns method, metric, value.
         metrics: metric columns to show.
     """
-    order = [m for m in METHODS if m in set(rows.method)]
+    order = [m for m in METHODS if m in set(rows.method) | set(reported.method)]
     height = 1.4 + 0.42 * max(len(order), 1)
     figure, axes = plt.subplots(1, len(metrics), figsize=(3.6 * len(metrics), height), sharey=True, layout="constrained")
     for axis, metric in zip(np.atleast_1d(axes), metrics):
@@ -72,7 +72,8 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
             axis.plot(values, np.full(len(values), place), "o", color=color, alpha=0.45, markersize=4)
             if interval.n > 1:
                 axis.plot([interval.low, interval.high], [place, place], color=color, linewidth=2.2, alpha=0.9)
-            axis.plot(interval.mean, place, "o", color=color, markersize=8, markeredgecolor="white")
+            if interval.n > 0:
+                axis.plot(interval.mean, place, "o", color=color, markersize=8, markeredgecolor="white")
             told = reported[(reported.method == method) & (reported.metric == metric)].value
             axis.plot(told, [place] * len(told), "D", markersize=6, markerfacecolor="none", markeredgecolor="black")
         axis.axvline(0.5, color="0.6", linewidth=0.8, linestyle=":")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from .config import Run
-from .experiments import REGISTRY
+from .experiments import REGISTRY, listed_numbers
 from .pretrain import resolve_device
 from .results import Store
 from .work import compute, default_store
@@ -25,20 +25,34 @@ def assigned_names(source: str) -> set[str]:
     return names
 
 
-def check_parameters(cells: Sequence[str], known: Sequence[str]) -> None:
+def check_parameters(cells: Sequence[str]) -> None:
     """Refuse a parameter that papermill injected but the chapter does not have (papermill itself only logs a line).
 
     Args:
-        cells: the sources executed so far: IPython's ``In``.
-        known: the names of the chapter's parameters.
+        cells: the sources executed so far, IPython's ``In``: the injected cell follows the chapter's own parameters.
 
     Raises:
         ValueError: naming the unknown parameter and those that exist.
     """
-    for source in cells:
+    for before, source in zip(cells, cells[1:]):
         if source.lstrip().startswith(INJECTED):
-            for name in sorted(assigned_names(source) - set(known)):
-                raise ValueError(f"unknown parameter {name!r}: this chapter takes {', '.join(known)}.")
+            known = assigned_names(before)
+            for name in sorted(assigned_names(source) - known):
+                raise ValueError(f"unknown parameter {name!r}: this chapter takes {', '.join(sorted(known))}.")
+
+
+def check_choice(name: str, value: object, accepted: Sequence[object]) -> None:
+    """Raise ValueError unless `value` is one of those accepted."""
+    if value not in accepted:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, accepted))}, got {value!r}.")
+
+
+def number_list(name: str, text: object) -> list[float]:
+    """A parameter that holds numbers with commas between them (papermill's -p leaves lists as text)."""
+    try:
+        return listed_numbers(text)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def obtain(
@@ -71,5 +85,8 @@ def obtain(
 
 def show(table: pd.DataFrame, columns: Mapping[str, str] | None = None) -> None:
     """Print a table as plain, aligned text (what nbval can compare)."""
+    if table.empty:
+        print("No runs yet.")
+        return
     named = table.rename(columns=dict(columns)) if columns else table
     print(named.to_string(index=False, na_rep="-", float_format=lambda v: f"{v:.3f}"))

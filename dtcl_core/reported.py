@@ -25,8 +25,17 @@ def load(source: str | None = None) -> pd.DataFrame:
     return table[table.source == source].reset_index(drop=True)
 
 
-def value(source: str, method: str, metric: str, label_fraction: float = 0.01) -> float:
-    """One reported number of tables 1 and 2, a fraction correct; NaN if the paper gives none."""
-    table = load(source)
-    found = table[(table.method == method) & (table.metric == metric) & (table.label_fraction == label_fraction)]
-    return float(found.value.iloc[0]) if len(found) else float("nan")
+def main_comparison(sigma: float = 50.0, label_fraction: float = 0.01) -> pd.DataFrame:
+    """What the paper reports of the methods at one sigma and label fraction; empty where it gives no numbers.
+
+    Table 1 for sigma 50 at 1 % of labels, Table 2 for its other fractions, Table 9 (global discriminators) for the
+    domain-weighted methods at other sigmas.
+    """
+    if sigma == 50 and label_fraction == 0.01:
+        table = load("table_1_main")
+    elif sigma == 50:
+        table = load("table_2_label_fraction")
+    else:
+        table = load("table_9_global_vs_batch")
+        table = table[table.discriminator == "global"]
+    return table[(table.sigma == sigma) & (table.label_fraction == label_fraction)].reset_index(drop=True)

@@ -89,12 +89,44 @@ def differences(rows: pd.DataFrame, metrics: Sequence[str], baseline: str = "sta
     return table
 
 
+def ranks(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Methods by measured mean of a metric, best first, beside their reported rank; oracles are left out.
+
+    Returns:
+        Columns: rank, method, measured, reported rank, reported (NaN where the paper gives none).
+    """
+    contenders = [name for name, method in METHODS.items() if not method.oracle]
+    told = reported[(reported.metric == metric) & reported.method.isin(contenders)].set_index("method").value
+    mean = rows[rows.method.isin(contenders)].groupby("method")[metric].mean()
+    table = pd.DataFrame({"measured": mean, "reported": told.reindex(mean.index)})
+    table["reported rank"] = table.reported.rank(ascending=False, method="min").astype("Int64").astype(str)
+    table = table.sort_values("measured", ascending=False, kind="stable")
+    table.insert(0, "rank", range(1, len(table) + 1))
+    table.insert(1, "method", [METHODS[m].title for m in table.index])
+    return table[["rank", "method", "measured", "reported rank", "reported"]].reset_index(drop=True)
+
+
+def all_cells(frame: pd.DataFrame, label_fraction: float, metrics: Sequence[str]) -> pd.DataFrame:
+    """Every cell that was tried: hyperparameters, n, and the mean of each metric over seeds."""
+    rows = frame[(frame.label_fraction == label_fraction) & (frame.status == "ok")]
+    table = rows.groupby(["method", *HYPERPARAMETERS], dropna=False)[list(metrics)].mean().reset_index()
+    counts = rows.groupby(["method", *HYPERPARAMETERS], dropna=False).seed.nunique()
+    table.insert(4, "n", counts.to_numpy())
+    return _titled(table).rename(columns=SHORT)
+
+
+def _titled(table: pd.DataFrame) -> pd.DataFrame:
+    """Methods in the registry's order under their titles, hyperparameters short, unused ones as a dash."""
+    table = table.copy()
+    table["method"] = pd.Categorical(table.method, list(METHODS))
+    table = table.sort_values(["method", *HYPERPARAMETERS], ignore_index=True)
+    table["method"] = [METHODS[m].title for m in table.method]
+    for name in HYPERPARAMETERS:
+        table[name] = ["-" if pd.isna(v) else f"{v:g}" for v in table[name]]
+    return table.rename(columns={"lambda_": "lambda"})
+
+
 def selected_cells(cells: pd.DataFrame) -> pd.DataFrame:
     """The chosen hyperparameters, one line a method."""
-    shown = cells[["method", *HYPERPARAMETERS, "validation", "n"]].copy()
-    shown["method"] = pd.Categorical(shown.method, list(METHODS))
-    shown = shown.sort_values("method", ignore_index=True)
-    shown["method"] = [METHODS[m].title for m in shown.method]
-    for name in HYPERPARAMETERS:
-        shown[name] = ["-" if pd.isna(v) else f"{v:g}" for v in shown[name]]
-    return shown.rename(columns={"lambda_": "lambda", "validation": "mean validation"})
+    shown = _titled(cells[["method", *HYPERPARAMETERS, "validation", "n"]])
+    return shown.rename(columns={"validation": "mean validation"})
