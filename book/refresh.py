@@ -1,26 +1,44 @@
-"""Run every chapter in place and keep its text outputs, which the tests compare; images are not committed."""
+"""Run every chapter in place and keep its text outputs, which the tests compare; redraw the README's picture.
+
+Images inside notebooks are not committed: the book draws them when it is built.
+"""
 
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
 
+from dtcl_core import figures, notebook, reported, selection
+
 BOOK = Path(__file__).parent
 
 
 def refresh(path: Path) -> None:
-    notebook = nbformat.read(path, as_version=4)
-    NotebookClient(notebook, timeout=3600, kernel_name="python3", resources={"metadata": {"path": str(BOOK)}}).execute()
-    for cell in notebook.cells:
+    """Execute a notebook in place; keep what it prints, drop what it draws."""
+    document = nbformat.read(path, as_version=4)
+    NotebookClient(document, timeout=3600, kernel_name="python3", resources={"metadata": {"path": str(BOOK)}}).execute()
+    for cell in document.cells:
         cell.metadata.pop("execution", None)  # times of execution
         for output in cell.get("outputs", []):
             for kind in [kind for kind in output.get("data", {}) if kind.startswith("image/")]:
                 del output["data"][kind]
-    notebook.metadata["language_info"] = {"name": "python"}
-    nbformat.write(notebook, path)
+    document.metadata["language_info"] = {"name": "python"}
+    nbformat.write(document, path)
+
+
+def draw_headline(path: Path) -> None:
+    """The README's picture: the main comparison as it stands."""
+    figures.use_style()
+    _, measured = notebook.obtain("main_table", "laptop", False, "auto")
+    rows = selection.rows_of(measured, selection.select(measured))
+    rows = rows[rows.label_fraction == selection.SELECTION_FRACTION]
+    figure = figures.compare_methods(rows, reported.main_comparison(), ["test_ood", "test_id", "d_test_id"])
+    path.parent.mkdir(exist_ok=True)
+    figure.savefig(path, metadata={"Date": None})
 
 
 if __name__ == "__main__":
     for chapter in sorted(BOOK.glob("*.ipynb")):
         print(f"running {chapter.name}", flush=True)
         refresh(chapter)
+    draw_headline(BOOK / "images" / "headline.svg")

@@ -64,7 +64,7 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
     """
     order = [m for m in METHODS if m in set(rows.method) | set(reported.method)]
     height = 1.4 + 0.42 * max(len(order), 1)
-    figure, axes = plt.subplots(1, len(metrics), figsize=(3.6 * len(metrics), height), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(1, len(metrics), figsize=(2.9 * len(metrics), height), sharey=True, layout="constrained")
     for axis, metric in zip(np.atleast_1d(axes), metrics):
         for place, method in enumerate(order):
             values = rows.loc[rows.method == method, metric].to_numpy()
@@ -99,7 +99,7 @@ def reweighting(
     w = torch.linspace(0, 1, 201)[None]
     tau = losses.pair_temperature(w, tau_alpha, tau_beta, tau_min, num_domains)[0]
     base = torch.tensor(tau_alpha)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
     left.plot(w[0], tau, color=METHOD_COLORS["dw_pairs"], linewidth=2.2)
     left.axhline(tau_alpha, color="0.5", linestyle="--", linewidth=1)
     left.annotate(r"$\tau_\alpha$", (1.0, tau_alpha), ha="right", va="bottom", color="0.35")
@@ -110,7 +110,7 @@ def reweighting(
         right.plot(w[0], log_ratio / np.log(10), color=shade, linewidth=2.2, label=f"$s_{{ij}}$ = {s:g}")
     right.axhline(0, color="0.5", linestyle="--", linewidth=1)
     right.axvline(1 / num_domains, color="0.5", linestyle=":", linewidth=1)
-    right.set(xlabel=r"$w_{ij}$", ylabel=r"$\log_{10}$ of gradient weight / that at $\tau_\alpha$")
+    right.set(xlabel=r"$w_{ij}$", ylabel=r"powers of ten over $\tau_{ij} = \tau_\alpha$")
     right.set_title("Push on that negative")
     right.legend()
     return figure
@@ -118,7 +118,7 @@ def reweighting(
 
 def example_digits(data: ColoredDigits, rows: int = 5, columns: int = 5) -> Figure:
     """Example images of each split (the paper's first appendix figure)."""
-    figure, axes = plt.subplots(1, len(SPLITS), figsize=(2.4 * len(SPLITS), 2.7), layout="constrained")
+    figure, axes = plt.subplots(1, len(SPLITS), figsize=(2.1 * len(SPLITS), 2.5), layout="constrained")
     for axis, split in zip(axes, SPLITS):
         images = data.split(split).images[: rows * columns]
         tiles = images.unflatten(0, (rows, columns)).permute(0, 3, 1, 4, 2).flatten(2, 3).flatten(0, 1)
@@ -130,7 +130,7 @@ def example_digits(data: ColoredDigits, rows: int = 5, columns: int = 5) -> Figu
 
 def color_distributions(sigmas: Sequence[float], seed: int = 0, shown: int = 400) -> Figure:
     """Colours of each domain in RGB space and their marginals, a row a sigma (the paper's second appendix figure)."""
-    figure = plt.figure(figsize=(10, 2.7 * len(sigmas)), layout="constrained")
+    figure = plt.figure(figsize=(8.6, 2.3 * len(sigmas)), layout="constrained")
     grid = figure.add_gridspec(len(sigmas), 4, width_ratios=(1.5, 1, 1, 1))
     for line, sigma in enumerate(sigmas):
         data = ColoredDigits(sigma, seed)

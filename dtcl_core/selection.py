@@ -8,6 +8,7 @@ ties go to the smaller tau_alpha, then tau_beta, then lambda.
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from .experiments import HYPERPARAMETERS
@@ -49,5 +50,10 @@ def select(frame: pd.DataFrame, label_fraction: float = SELECTION_FRACTION) -> p
 
 def rows_of(frame: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     """The rows of `frame` (all label fractions) that belong to the given cells."""
-    keys = [*CONTEXT, *HYPERPARAMETERS]
-    return frame.merge(cells[keys], on=keys, how="inner")
+
+    def names(table: pd.DataFrame) -> list[tuple]:
+        keys = table[[*CONTEXT, *HYPERPARAMETERS]].astype(object)
+        return list(keys.where(keys.notna(), None).itertuples(index=False, name=None))
+
+    wanted = set(names(cells))
+    return frame[np.array([name in wanted for name in names(frame)], dtype=bool)].reset_index(drop=True)

@@ -40,29 +40,25 @@ def describe(experiment: str, preset: str, runs: Sequence[Run], frame: pd.DataFr
     return "\n".join(lines)
 
 
-def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Reported against measured, one line a method.
 
     Args:
         rows: selected rows at one label fraction, one a method and seed.
         reported: the paper's numbers, with columns method, metric, value.
-        metrics: metric columns to show.
+        metric: the metric column to show.
 
     Returns:
-        Columns: method, n (seeds), and for each metric the reported value and the measured mean with its 95 % interval.
+        Columns: method, reported, measured (mean over seeds), low and high (its 95 % interval), n (seeds).
     """
     lines = []
-    for method, row in METHODS.items():
-        mine, told = rows[rows.method == method], reported[reported.method == method]
-        if mine.empty and told.empty:
-            continue
-        line: dict[str, object] = {"method": row.title, "n": mine.seed.nunique()}
-        for metric in metrics:
-            value = told[told.metric == metric].value
-            line[f"{SHORT[metric]} reported"] = value.iloc[0] if len(value) else float("nan")
-            line[f"{SHORT[metric]} measured"] = str(mean_interval(mine[metric].to_numpy()))
-        lines.append(line)
-    return pd.DataFrame(lines)
+    for name, method in METHODS.items():
+        told = reported[(reported.method == name) & (reported.metric == metric)].value
+        interval = mean_interval(rows.loc[rows.method == name, metric].to_numpy())
+        if len(told) or interval.n:
+            value = told.iloc[0] if len(told) else float("nan")
+            lines.append((method.title, value, interval.mean, interval.low, interval.high, interval.n))
+    return pd.DataFrame(lines, columns=["method", "reported", "measured", "low", "high", "n"])
 
 
 def differences(rows: pd.DataFrame, metrics: Sequence[str], baseline: str = "standard") -> pd.DataFrame:

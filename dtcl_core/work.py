@@ -82,8 +82,9 @@ class Progress:
 
     def skip(self, run_epochs: int) -> None:
         """Count work that an earlier call did, without letting it flatter the rate."""
-        self.bar.initial += run_epochs
-        self.bar.update(run_epochs)
+        if not self.bar.disable:
+            self.bar.initial += run_epochs
+            self.bar.update(run_epochs)
 
     def stack_done(self, stack: pretrain.Stack) -> None:
         self.done += len(stack.runs)

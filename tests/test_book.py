@@ -1,0 +1,132 @@
+"""The chapters as a reader runs them: parameters are checked, smoke runs train for real, outputs are there to compare."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nbformat
+import papermill
+import pytest
+import yaml
+
+from dtcl_core import notebook
+from dtcl_core.experiments import REGISTRY
+
+ROOT = Path(__file__).parent.parent
+CHAPTERS = sorted((ROOT / "book").glob("*.ipynb"))
+EXPERIMENTS = [path for path in CHAPTERS if "preset:" in path.read_text()]
+
+
+def cells(path, tag=None):
+    notebook = nbformat.read(path, as_version=4)
+    found = [c for c in notebook.cells if c.cell_type == "code"]
+    return [c for c in found if tag is None or tag in c.metadata.get("tags", [])]
+
+
+def text_of(cell):
+    return "".join(o.get("text", "") for o in cell.get("outputs", []) if o.output_type == "stream")
+
+
+def test_the_contents_list_every_chapter():
+    listed = {entry["file"] for entry in yaml.safe_load((ROOT / "book/_toc.yml").read_text())["chapters"]}
+    assert {path.stem for path in CHAPTERS} <= listed
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda p: p.stem)
+def test_every_chapter_has_outputs_to_compare_and_no_images(path):
+    found = cells(path)
+    assert any(len(text_of(c).splitlines()) >= 1 for c in found), "nothing to compare: nbval would pass vacuously"
+    for cell in found:
+        for output in cell.get("outputs", []):
+            assert output.output_type != "error"
+            assert not any(kind.startswith("image/") for kind in output.get("data", {}))
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda p: p.stem)
+def test_the_headline_of_a_results_chapter_is_compared(path):
+    headline = cells(path, "headline")
+    assert headline and all(len(text_of(c).splitlines()) > 3 for c in headline)
+    assert re.search(r"0\.\d{3} +0\.\d{3}", text_of(headline[0])), "no number to compare"
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda p: p.stem)
+def test_every_parameter_is_typed_and_explained(path):
+    (cell,) = cells(path, "parameters")
+    for line in cell.source.splitlines():
+        assert re.fullmatch(r"\w+: \w+ = .+  # .{8,}", line), line
+    shown = papermill.inspect_notebook(str(path))
+    assert all(p["inferred_type_name"] != "None" and p["help"] for p in shown.values())
+
+
+def execute(path, tmp_path, monkeypatch, **parameters):
+    monkeypatch.setenv("DTCL_RESULTS", str(tmp_path / "results"))
+    monkeypatch.chdir(tmp_path)
+    out = tmp_path / "out.ipynb"
+    papermill.execute_notebook(str(path), str(out), parameters=parameters, progress_bar=False, kernel_name="python3")
+    return out
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda p: p.stem)
+def test_a_smoke_run_trains_and_fills_the_tables(path, tmp_path, monkeypatch):
+    out = execute(path, tmp_path, monkeypatch, preset="smoke", compute=True, device="cpu")
+    asked = len(REGISTRY[path.stem].runs("smoke"))
+    printed = "\n".join(text_of(c) for c in cells(out))
+    assert f"{asked} of {asked} runs exist" in printed and "No runs yet" not in printed
+    assert list((tmp_path / "results/smoke/rows").glob("*.jsonl")) and not (tmp_path / "results/rows").exists()
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda p: p.stem)
+def test_a_chapter_without_any_run_still_renders(path, tmp_path, monkeypatch):
+    printed = "\n".join(text_of(c) for c in cells(execute(path, tmp_path, monkeypatch)))
+    assert re.search(r"0 of \d+ runs exist", printed) and "No runs yet" in printed and "0.819" in printed
+
+
+@pytest.mark.parametrize("path", [p for p in CHAPTERS if p not in EXPERIMENTS], ids=lambda p: p.stem)
+def test_other_chapters_take_other_parameters(path, tmp_path, monkeypatch):
+    execute(path, tmp_path, monkeypatch, seed=3)
+
+
+@pytest.mark.parametrize(
+    ("chapter", "parameters", "message"),
+    [
+        ("main_table", {"presett": "smoke"}, "unknown parameter 'presett': this chapter takes .*preset"),
+        ("main_table", {"sigma": -5}, "sigma must be a number >= 0, got -5"),
+        ("main_table", {"methods": "simclr"}, "unknown method 'simclr'"),
+        ("main_table", {"tau_alpha": 0}, "tau_alpha must be a number > 0, got 0"),
+        ("main_table", {"device": "tpu"}, "device must be auto, cpu or cuda, got 'tpu'"),
+        ("main_table", {"preset": "big"}, "preset must be one of smoke, laptop, paper, got 'big'"),
+        ("main_table", {"label_fraction": 0.5}, "label_fraction must be one of 0.01, 0.1, 1.0, got 0.5"),
+        ("main_table", {"compute": "yes"}, "compute must be True or False, got 'yes'"),
+        ("data", {"sigmas": "0,x"}, "sigmas: expected numbers"),
+        ("method", {"tau_alpha": 0}, "tau_alpha must be a number > 0"),
+    ],
+)
+def test_a_mistaken_parameter_stops_the_chapter_before_training(chapter, parameters, message, tmp_path, monkeypatch):
+    if "preset" not in parameters and chapter == "main_table":
+        parameters = {"preset": "smoke", "compute": True, **parameters}
+    with pytest.raises(papermill.PapermillExecutionError, match=message):
+        execute(ROOT / "book" / f"{chapter}.ipynb", tmp_path, monkeypatch, **parameters)
+    assert not (tmp_path / "results").exists()
+
+
+def test_check_parameters_reads_the_cell_before_the_injected_one():
+    own, injected = 'sigma: float = 5.0  # spread\nseeds = 1', "# Parameters\nsigma = 3\n"
+    notebook.check_parameters(["", own, injected, "x = 1"])
+    notebook.check_parameters(["", own, "x = 1"])
+    with pytest.raises(ValueError, match="unknown parameter 'sgima': this chapter takes seeds, sigma"):
+        notebook.check_parameters(["", own, "# Parameters\nsgima = 3\nseeds = 2\n"])
+
+
+def test_a_failing_chapter_fails_the_build(tmp_path):
+    (tmp_path / "book").mkdir()
+    (tmp_path / "_config.yml").write_text((ROOT / "_config.yml").read_text())
+    (tmp_path / "book/references.bib").write_text((ROOT / "book/references.bib").read_text())
+    (tmp_path / "book/_toc.yml").write_text("format: jb-book\nroot: bad\n")
+    cells = [nbformat.v4.new_markdown_cell("# Bad"), nbformat.v4.new_code_cell("raise RuntimeError('no')")]
+    bad = nbformat.v4.new_notebook(cells=cells)
+    bad.metadata["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    nbformat.write(bad, tmp_path / "book/bad.ipynb")
+    build = [str(Path(sys.executable).parent / "jupyter-book"), "build", str(tmp_path / "book"), "-W", "--keep-going"]
+    done = subprocess.run(build, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode != 0 and "RuntimeError" in done.stdout + done.stderr

@@ -1,0 +1,108 @@
+import dataclasses
+import json
+
+import pytest
+
+from dtcl_core import config
+from dtcl_core.config import Protocol, Run
+
+
+def test_keys_never_change():
+    # These name rows for ever. If this test fails, stored rows have been orphaned.
+    protocol = Protocol(epochs=7, dropout=0.25)
+    assert Run("standard", 0.1, protocol=protocol).key == "ebe824526197c7dd"
+    assert Run("dw_pairs", 0.175, 1.0, sigma=25, seed=3, protocol=protocol).key == "fbe082646527c43a"
+
+
+def test_numbers_that_are_equal_give_equal_keys():
+    assert Run(sigma=50, seed=1.0).key == Run(sigma=50.0, seed=1).key
+    assert Run("dw_pairs", 0.1, 0.0).key == Run("dw_pairs", 0.1, -0.0).key
+    assert Run("dw_pairs", 0.1, 0.5).key == Run("dw_pairs", 0.1, 0.5, discriminator="global").key
+
+
+def test_every_field_moves_the_key():
+    base = Run("dw_pairs", 0.1, 0.5, projector="mlp", projector_dim=4)
+    changes = [
+        {"method": "dw_negatives"}, {"tau_alpha": 0.2}, {"tau_beta": 0.6}, {"sigma": 25}, {"seed": 1},
+        {"discriminator": "batch"}, {"projector": "linear"}, {"projector_dim": 8},
+    ]  # fmt: skip
+    keys = {dataclasses.replace(base, **change).key for change in changes} | {base.key}
+    assert len(keys) == len(changes) + 1
+    assert Run("mmd", 0.1, lambda_=1).key != Run("mmd", 0.1, lambda_=2).key
+    for f in dataclasses.fields(Protocol):
+        other = another_value(f)
+        if other is not None:
+            assert dataclasses.replace(base, protocol=Protocol(**{f.name: other})).key != base.key, f.name
+
+
+def another_value(f):
+    if "choices" in f.metadata:
+        return next((c for c in f.metadata["choices"] if c != f.default), None)
+    if "each" in f.metadata:
+        return {"split_sizes": (6000, 1154, 1154, 2310), "crop_scale": (0.1, 1.0), "blur_sigma": (0.2, 2.0)}.get(
+            f.name, tuple(v + 1 for v in f.default)
+        )
+    return {"dropout": 0.2, "blur_probability": 0.3, "jitter_probability": 0.5, "lr_gamma": 0.5, "blur_kernel": 5,
+            "kernel_size": 5}.get(f.name, f.default + 1)  # fmt: skip
+
+
+def test_a_field_added_later_orphans_no_key():
+    @dataclasses.dataclass(frozen=True)
+    class Later(Protocol):
+        ema_decay: float = config.number(0.0, as_before=0.0)
+
+    old, same, new = Run(), Run(protocol=Later()), Run(protocol=Later(ema_decay=0.9))
+    assert old.key == same.key != new.key
+
+
+def test_a_run_survives_json():
+    run = Run("mmd", 0.1, lambda_=0.5, protocol=Protocol(channels=(8, 8, 8), nested_labels=False))
+    assert Run.from_dict(json.loads(json.dumps(run.to_dict()))) == run
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "simclr"}, "unknown method 'simclr': the methods are standard"),
+        ({"tau_alpha": 0}, "tau_alpha must be a number > 0, got 0"),
+        ({"tau_alpha": float("inf")}, "tau_alpha must be"),
+        ({"tau_alpha": "0.1"}, "tau_alpha must be a number > 0, got '0.1'"),
+        ({"sigma": -5}, "sigma must be a number >= 0, got -5"),
+        ({"seed": -1}, "seed must be an integer >= 0, got -1"),
+        ({"seed": 1.5}, "seed must be an integer"),
+        ({"seed": True}, "seed must be an integer"),
+        ({"method": "mmd"}, "'mmd' needs lambda_"),
+        ({"method": "mmd", "lambda_": -1}, "lambda_ must be a number >= 0, got -1"),
+        ({"tau_beta": 0.5}, "'standard' does not use tau_beta, got 0.5"),
+        ({"discriminator": "global"}, "does not use discriminator"),
+        ({"method": "dw_pairs", "tau_beta": 1, "discriminator": "local"}, "discriminator must be one of"),
+        ({"projector": "mlp"}, "projector and projector_dim go together"),
+        ({"projector": "mlp", "projector_dim": 0}, "projector_dim must be an integer >= 1, got 0"),
+    ],
+)
+def test_a_bad_run_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        Run(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epochs": 0}, "epochs must be an integer >= 1, got 0"),
+        ({"dropout": 1.0}, "dropout must be a number >= 0 and <= 0.95"),
+        ({"blur_kernel": 4}, "kernels must be odd"),
+        ({"crop_scale": (1.0, 0.2)}, "crop_scale must be a range"),
+        ({"crop_scale": (0.2,)}, "crop_scale must be 2 numbers"),
+        ({"batch_size": 10_000}, "batch_size must be at most"),
+        ({"probe_features": "pca"}, "probe_features must be one of 'raw', 'standardized', 'l2', got 'pca'"),
+        ({"symmetric": 1}, "symmetric must be one of"),
+    ],
+)
+def test_a_bad_protocol_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        Protocol(**options)
+
+
+def test_an_unknown_field_is_refused():
+    with pytest.raises(TypeError, match="temperature"):
+        Protocol(temperature=0.1)

@@ -1,0 +1,124 @@
+import json
+import multiprocessing
+import warnings
+
+import pytest
+
+from dtcl_core import results
+from dtcl_core.config import Protocol, Run
+from dtcl_core.results import Store
+
+
+def row(run=None, created="2026-01-01T00:00:00+00:00", status="ok", accuracy=0.8):
+    run = run or Run(protocol=Protocol(epochs=1))
+    scores = {name: accuracy if status == "ok" else None for name in results.METRICS}
+    return {
+        "key": run.key,
+        "run": run.to_dict(),
+        "metrics": {f: dict(scores) for f in ("0.01", "0.1", "1.0")},
+        "status": status,
+        "provenance": {"created": created, "device": "cpu"},
+    }
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path)
+
+
+def test_what_is_added_is_read_back(store):
+    runs = [Run(seed=s) for s in range(3)]
+    store.add([row(r) for r in runs])
+    assert store.rows().keys() == {r.key for r in runs}
+    frame = results.load(store.path)
+    assert len(frame) == 9 and set(frame.label_fraction) == {0.01, 0.1, 1.0}
+    assert set(frame.columns) == set(results.COLUMNS)
+    assert frame.tau_alpha.unique() == [0.1] and frame.tau_beta.isna().all()
+
+
+def test_an_empty_store_gives_an_empty_frame(store):
+    assert results.load(store.path).empty and list(results.load(store.path).columns) == list(results.COLUMNS)
+
+
+def test_missing_names_each_run_once(store):
+    runs = [Run(seed=s) for s in (0, 1, 1, 2)]
+    store.add([row(runs[0])])
+    assert store.missing(runs) == [Run(seed=1), Run(seed=2)]
+
+
+def test_a_torn_last_line_costs_that_line_only(store):
+    path = store.add([row(Run(seed=s)) for s in range(3)])
+    path.write_text(path.read_text()[:-40])
+    with pytest.warns(UserWarning, match=rf"{path.name}, line 3 is left out"):
+        assert store.rows().keys() == {Run(seed=s).key for s in (0, 1)}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda line: line.replace('"tau_alpha": 0.1', '"tau_alpha": 0.2'),
+        lambda line: line.replace('"seed": 0', '"seed": 1'),
+        lambda line: line.replace('"test_id": 0.8', '"test_id": 8.8'),
+        lambda line: line.replace('"metrics"', '"metrix"'),
+        lambda line: "[]\n",
+        lambda line: "\xff\xfe garbage\n",
+    ],
+)
+def test_a_line_that_cannot_be_trusted_is_left_out(store, damage):
+    path = store.add([row()])
+    before = path.read_text()
+    assert damage(before) != before
+    path.write_text(damage(before), encoding="latin-1")
+    with pytest.warns(UserWarning, match="line 1 is left out"):
+        assert store.rows() == {}
+
+
+def test_the_older_row_wins_and_a_finished_one_before_a_diverged_one(store):
+    run = Run()
+    store.add([row(run, "2026-03-01T00:00:00+00:00", accuracy=0.9)])
+    store.add([row(run, "2026-02-01T00:00:00+00:00", accuracy=0.7)])
+    store.add([row(run, "2026-01-01T00:00:00+00:00", status="diverged")])
+    winner = store.rows()[run.key]
+    assert winner["metrics"]["0.01"]["test_id"] == 0.7
+
+
+def test_a_diverged_run_is_kept_as_such(store):
+    store.add([row(status="diverged")])
+    frame = store.load()
+    assert (frame.status == "diverged").all() and frame.test_ood.isna().all()
+
+
+def write_many(path, first):
+    for seed in range(first, first + 20):
+        Store(path).add([row(Run(seed=seed))])
+
+
+def test_two_writers_lose_nothing(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=write_many, args=(tmp_path, first)) for first in (0, 10)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert store_keys(tmp_path) == {Run(seed=s).key for s in range(30)}
+    assert not list((tmp_path / "rows").glob("*.tmp"))
+
+
+def store_keys(path):
+    return set(Store(path).rows())
+
+
+def test_a_row_that_lies_is_not_added(store):
+    wrong = row()
+    wrong["run"]["seed"] = 5
+    with pytest.raises(ValueError, match="does not follow from its configuration"):
+        store.add([wrong])
+    assert not list(store.rows_path.glob("*")) if store.rows_path.exists() else True
+
+
+def test_lines_are_json_and_hold_the_whole_configuration(store):
+    path = store.add([row()])
+    (line,) = path.read_text().splitlines()
+    assert Run.from_dict(json.loads(line)["run"]) == Run(protocol=Protocol(epochs=1))

@@ -1,0 +1,152 @@
+"""Statistics, selection and tables on hand-made rows."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from dtcl_core import reported, results, selection, statistics, tables
+from dtcl_core.config import Run
+from dtcl_core.experiments import REGISTRY
+from dtcl_core.methods import METHODS
+
+
+def frame(entries):
+    """Rows from (method, hyperparameters, seed, validation, test)."""
+    rows = []
+    for method, hyperparameters, seed, validation, test in entries:
+        run = Run(method, seed=seed, **hyperparameters)
+        scores = {"validation": validation, "test_id": test, "test_ood": test, "d_test_id": 0.5}
+        rows.append(
+            {
+                "key": run.key, "run": run.to_dict(), "status": "ok" if validation is not None else "diverged",
+                "metrics": {"0.01": scores, "1.0": {**scores, "validation": 1 - (validation or 0)}},
+                "provenance": {"created": "2026-01-01"}, "shard": "s",
+            }
+        )  # fmt: skip
+    return results.frame(rows)
+
+
+def test_mean_interval_is_scipys():
+    x = [0.7, 0.8, 0.75, 0.9]
+    interval = statistics.mean_interval(x)
+    theirs = stats.ttest_1samp(x, 0).confidence_interval(0.95)
+    assert interval.mean == pytest.approx(np.mean(x)) and interval.n == 4
+    assert (interval.low, interval.high) == pytest.approx((theirs.low, theirs.high))
+
+
+def test_mean_interval_of_few_values():
+    assert statistics.mean_interval([]).n == 0
+    one = statistics.mean_interval([0.5, np.nan])
+    assert one.n == 1 and one.mean == 0.5 and np.isnan(one.low)
+    assert statistics.mean_interval([0.5, 0.5])[:3] == (0.5, 0.5, 0.5)
+
+
+def test_the_interval_covers_as_often_as_it_says():
+    generator = np.random.default_rng(0)
+    hits = [
+        i.low <= 0 <= i.high for i in (statistics.mean_interval(generator.normal(size=3)) for _ in range(2000))
+    ]
+    assert np.mean(hits) == pytest.approx(0.95, abs=0.015)
+
+
+def test_paired_difference_uses_common_seeds_only():
+    a, b = pd.Series([0.9, 0.8, 0.7], index=[0, 1, 2]), pd.Series([0.5, 0.7, 0.1], index=[1, 0, 9])
+    d = statistics.paired_difference(a, b)
+    theirs = stats.ttest_rel([0.9, 0.8], [0.7, 0.5]).confidence_interval(0.95)
+    assert d.n == 2 and d.mean == pytest.approx(0.25) and (d.low, d.high) == pytest.approx((theirs.low, theirs.high))
+
+
+def test_selection_takes_the_best_mean_validation_at_one_percent():
+    chosen = selection.select(
+        frame(
+            [("standard", {"tau_alpha": 0.1}, s, v, 0.1) for s, v in enumerate([0.6, 0.9])]
+            + [("standard", {"tau_alpha": 0.2}, s, v, 0.9) for s, v in enumerate([0.7, 0.7])]
+            + [("mmd", {"tau_alpha": 0.2, "lambda_": 1}, s, 0.4, 0.2) for s in range(2)]
+        )
+    ).set_index("method")
+    assert chosen.loc["standard", "tau_alpha"] == 0.1 and chosen.loc["standard", "validation"] == pytest.approx(0.75)
+    assert chosen.loc["mmd", "n"] == 2 and len(chosen) == 2
+
+
+def test_ties_go_to_the_smaller_temperature():
+    entries = [
+        ("dw_pairs", {"tau_alpha": a, "tau_beta": b}, s, 0.8, 0.5)
+        for a in (0.2, 0.1) for b in (1.0, 0.5) for s in (0, 1)
+    ]  # fmt: skip
+    chosen = selection.select(frame(entries)).iloc[0]
+    assert (chosen.tau_alpha, chosen.tau_beta) == (0.1, 0.5)
+
+
+def test_a_lucky_incomplete_cell_is_not_selected():
+    rows = frame(
+        [("standard", {"tau_alpha": 0.1}, s, 0.7, 0.5) for s in range(3)]
+        + [("standard", {"tau_alpha": 0.2}, 0, 0.99, 0.5)]
+        + [("standard", {"tau_alpha": 0.5}, s, v, 0.5) for s, v in enumerate([0.99, 0.99, None])]
+    )
+    assert selection.select(rows).tau_alpha.tolist() == [0.1]
+
+
+def test_selection_is_separate_for_each_sigma():
+    rows = frame([("standard", {"tau_alpha": 0.1, "sigma": s}, 0, 0.5, 0.5) for s in (0, 50)])
+    assert selection.select(rows).sigma.tolist() == [0, 50]
+
+
+def test_rows_of_returns_all_fractions_of_the_chosen_cells():
+    rows = frame([("standard", {"tau_alpha": t}, s, t, 0.5) for t in (0.1, 0.2) for s in (0, 1)])
+    chosen = selection.rows_of(rows, selection.select(rows))
+    assert set(chosen.tau_alpha) == {0.2} and len(chosen) == 4
+
+
+def test_reported_numbers_are_the_papers():
+    table = reported.load()
+    assert len(table) == 363 and table.value.between(0, 1).all()
+    main = reported.main_comparison().set_index(["method", "metric"]).value
+    assert main["dw_pairs", "test_ood"] == 0.819 and main["standard", "d_test_id"] == 0.688 and len(main) == 21
+    assert len(reported.main_comparison(50, 0.1)) == 14 and len(reported.main_comparison(25)) == 6
+    assert reported.main_comparison(33).empty
+    with pytest.raises(ValueError, match="unknown source 'table_0'"):
+        reported.load("table_0")
+
+
+def selected_rows():
+    rows = frame(
+        [("standard", {"tau_alpha": 0.1}, s, 0.5, v) for s, v in enumerate([0.70, 0.74, 0.72])]
+        + [("dw_pairs", {"tau_alpha": 0.1, "tau_beta": 1}, s, 0.5, v) for s, v in enumerate([0.80, 0.84, 0.83])]
+        + [("color_jitter", {"tau_alpha": 0.1}, s, 0.5, 0.99) for s in range(3)]
+    )
+    return rows[rows.label_fraction == 0.01]
+
+
+def test_comparison_table_pairs_reported_with_measured():
+    table = tables.compare_methods(selected_rows(), reported.main_comparison(), "test_ood").set_index("method")
+    line = table.loc["Domain-Weighted Pairs"]
+    assert line.reported == 0.819 and line.measured == pytest.approx(0.8233333) and line.n == 3
+    assert line.low < 0.8233 < line.high
+    assert len(table) == len(METHODS) and table.loc["CL with DANN", "n"] == 0
+
+
+def test_difference_table_stars_intervals_that_exclude_zero():
+    table = tables.differences(selected_rows(), ["test_ood", "d_test_id"]).set_index("method")
+    assert table.loc["Domain-Weighted Pairs", "Test-OOD"].startswith("+0.103") and "*" in table.loc["Domain-Weighted Pairs", "Test-OOD"]
+    assert "*" not in table.loc["Domain-Weighted Pairs", "D-Test-ID"]
+    assert "Standard CL" not in table.index
+
+
+def test_ranks_leave_the_oracle_out():
+    table = tables.ranks(selected_rows(), reported.main_comparison(), "test_ood")
+    assert table.method.tolist() == ["Domain-Weighted Pairs", "Standard CL"]
+    assert table["reported rank"].tolist() == ["1", "2"]
+
+
+def test_description_counts_runs_and_cells():
+    runs = REGISTRY["main_table"].runs("laptop")
+    text = tables.describe("main_table", "laptop", runs, results.frame([]))
+    assert "0 of 42 runs exist" in text and "Domain-Weighted Pairs              2      40" in text
+
+
+def test_tables_of_nothing_are_empty():
+    nothing = results.frame([])
+    assert selection.select(nothing).empty and tables.differences(nothing, ["test_ood"]).empty
+    assert tables.ranks(nothing, reported.main_comparison(), "test_ood").empty
+    assert tables.all_cells(nothing, 0.01, ["test_ood"]).empty and tables.selected_cells(selection.select(nothing)).empty

@@ -1,0 +1,146 @@
+"""Training what is missing, and the command line over it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from dtcl_core import __main__ as command_line
+from dtcl_core import pretrain, work
+from dtcl_core.config import Run
+from dtcl_core.results import Store
+
+
+def test_stacks_hold_every_run_once_and_share_a_shape(all_methods):
+    runs = all_methods + [Run(seed=s) for s in range(5)]
+    for mix in (True, False):
+        stacks = work.cut_into_stacks(runs, 4, mix)
+        assert sorted(r.key for stack in stacks for r in stack) == sorted(r.key for r in runs)
+        for stack in stacks:
+            assert len(stack) <= 4 and len({pretrain.shape_of(r) for r in stack}) == 1
+            if not mix:
+                assert len({pretrain.stream_of(r) for r in stack}) == 1
+
+
+def test_the_cut_does_not_depend_on_the_order_asked(all_methods):
+    assert work.cut_into_stacks(all_methods, 4) == work.cut_into_stacks(all_methods[::-1], 4)
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 20])
+def test_shards_hold_every_run_once(all_methods, count):
+    parts = [work.shard_of(all_methods, i, count) for i in range(count)]
+    assert sorted(r.key for part in parts for r in part) == sorted(r.key for r in all_methods)
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_compute_trains_what_is_missing_and_only_that(all_methods, tmp_path):
+    store = Store(tmp_path)
+    assert work.compute(all_methods[:3], store, "cpu", quiet=True) == 3
+    first = store.rows()
+    assert work.compute(all_methods, store, "cpu", stack_size=4, quiet=True) == 7
+    after = store.rows()
+    assert after.keys() == {r.key for r in all_methods}
+    assert all(after[key] == row for key, row in first.items())
+    assert work.compute(all_methods, store, "cpu", quiet=True) == 0
+    frame = store.load()
+    assert frame[["validation", "test_id", "test_ood", "d_test_id"]].notna().all().all()
+    assert set(frame.sources) == {next(iter(first.values()))["provenance"]["sources"]}
+    assert not list((tmp_path / ".checkpoints").glob("*"))
+
+
+def test_an_interrupted_compute_goes_on_to_the_same_rows(all_methods, tmp_path, monkeypatch):
+    monkeypatch.setattr(pretrain, "CHECKPOINT_SECONDS", 0.0)
+    whole, stopped = Store(tmp_path / "whole"), Store(tmp_path / "stopped")
+    work.compute(all_methods, whole, "cpu", quiet=True)
+    stops = 0
+    while stopped.missing(all_methods):
+        calls = []
+
+        def soon(calls=calls):
+            calls.append(1)
+            return len(calls) > 5
+
+        try:
+            work.compute(all_methods, stopped, "cpu", should_stop=soon, quiet=True)
+        except pretrain.Interrupted:
+            stops += 1
+    assert stops > 1
+    for key, row in whole.rows().items():
+        assert stopped.rows()[key]["metrics"] == row["metrics"]
+
+
+def run(*arguments, **kwargs):
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "dtcl_core", *map(str, arguments)],
+        capture_output=True, text=True, env=environment, timeout=300, **kwargs,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--sigma", "-5"], "sigma must be a number >= 0, got -5"),
+        (["--methods", "simclr"], "unknown method 'simclr'"),
+        (["--tau-alpha", "0"], "tau_alpha must be a number > 0, got 0"),
+        (["--tau-alpha", "low"], "expected numbers with commas"),
+        (["--seeds", "0"], "seeds must be an integer >= 1, got 0"),
+        (["--epochs", "0"], "epochs must be an integer >= 1, got 0"),
+        (["--device", "tpu"], "device must be auto, cpu or cuda, got 'tpu'"),
+        (["--stack-size", "0"], "--stack-size must be at least 1"),
+    ],
+)
+def test_a_users_mistake_is_one_line(arguments, message, tmp_path, capsys):
+    status = command_line.main(["run", "main_table", "--results", str(tmp_path), *_joined(arguments)])
+    captured = capsys.readouterr()
+    assert status == 2 and message in captured.err and captured.err.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def _joined(arguments):
+    return ["=".join(arguments)]  # so that -5 is a value, not an option
+
+
+@pytest.mark.parametrize("arguments", [["run"], ["run", "table_one"], ["run", "main_table", "--shard", "3/2"], ["train"]])
+def test_usage_errors_name_what_is_accepted(arguments, capsys):
+    with pytest.raises(SystemExit) as error:
+        command_line.main(arguments)
+    assert error.value.code == 2 and "usage" in capsys.readouterr().err
+
+
+def test_run_and_status_from_the_command_line(tmp_path):
+    arguments = ["--results", tmp_path]
+    done = run("run", "main_table", "--methods", "standard,dw_pairs", "--seeds", 1, *arguments)
+    assert done.returncode == 0 and "All 2 runs exist now" in done.stdout, done.stderr
+    again = run("run", "main_table", "--methods", "standard,dw_pairs", "--seeds", 1, *arguments)
+    assert "2 of 2 runs exist" in again.stdout
+    status = run("status", *arguments)
+    line = next(x for x in status.stdout.splitlines() if "main_table" in x and "smoke" in x)
+    assert line.split() == ["main_table", "smoke", "14", "2", "12"]
+
+
+def test_ctrl_c_and_the_time_limit_end_it_cleanly(tmp_path):
+    arguments = ["run", "main_table", "--preset", "laptop", "--methods", "standard", "--seeds", "1", "--results", str(tmp_path)]
+    limited = run(*arguments, "--time-limit", "4")
+    assert limited.returncode == command_line.STOPPED and "2 of 2 runs to go" in limited.stdout, limited.stderr
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dtcl_core", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while "Training" not in process.stdout.readline():
+        pass
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(timeout=120)
+    assert process.returncode == command_line.STOPPED, error
+    assert "goes on from here" in out and "Traceback" not in error
+
+
+def test_help_explains_itself(capsys):
+    with pytest.raises(SystemExit):
+        command_line.main(["run", "--help"])
+    text = capsys.readouterr().out
+    for word in ("--preset", "--device", "--shard", "--time-limit", "smoke", "laptop", "paper"):
+        assert word in text
