@@ -64,7 +64,7 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
     """
     order = [m for m in METHODS if m in set(rows.method) | set(reported.method)]
     height = 1.4 + 0.42 * max(len(order), 1)
-    figure, axes = plt.subplots(1, len(metrics), figsize=(2.9 * len(metrics), height), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(1, len(metrics), figsize=(2.6 * len(metrics), height), sharey=True, layout="constrained")
     for axis, metric in zip(np.atleast_1d(axes), metrics):
         for place, method in enumerate(order):
             values = rows.loc[rows.method == method, metric].to_numpy()
@@ -148,7 +148,9 @@ def color_distributions(sigmas: Sequence[float], seed: int = 0, shown: int = 400
                 )  # fmt: skip
         space.set_title(f"sigma = {sigma:g}", pad=0)
         for name, axis in zip(("R", "G", "B"), marginals):
-            axis.set(title=f"{name} intensity" if line == 0 else "", xlim=(0, 255), yticks=[])
+            axis.set(title=f"{name} intensity" if line == 0 else "", xlim=(0, 255), yscale="log")
+            axis.set_yticks([])
+            axis.minorticks_off()
         for setter, name in ((space.set_xlabel, "R"), (space.set_ylabel, "G"), (space.set_zlabel, "B")):
             setter(name, labelpad=-8)
         space.set(xlim=(0, 255), ylim=(0, 255), zlim=(0, 255))
