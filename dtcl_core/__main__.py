@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Sequence
 
 from . import pretrain, work
+from .device import resolve_device
 from .experiments import PRESETS, REGISTRY
 from .results import Store
 
@@ -62,7 +63,9 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--shard", type=shard, metavar="I/N", help="do only part I (from 0) of N, as in a job array")
     run.add_argument("--time-limit", type=positive, metavar="SECONDS", help="stop cleanly after this long")
     run.add_argument("--stack-size", type=int, help="most runs trained at once (default: what suits the device)")
-    run.add_argument("--results", metavar="FOLDER", help="the store (default: results/, or results/smoke for that preset)")
+    run.add_argument(
+        "--results", metavar="FOLDER", help="the store (default: results/, or results/smoke for that preset)"
+    )
 
     status = commands.add_parser(
         "status",
@@ -92,7 +95,7 @@ def stop_requests(time_limit: float | None) -> Callable[[], bool]:
 def run_command(options: argparse.Namespace) -> int:
     if options.stack_size is not None and options.stack_size < 1:
         raise ValueError(f"--stack-size must be at least 1, got {options.stack_size}.")
-    device = pretrain.resolve_device(options.device)
+    device = resolve_device(options.device)
     runs = REGISTRY[options.experiment].runs(
         options.preset,
         seeds=options.seeds,
@@ -105,7 +108,9 @@ def run_command(options: argparse.Namespace) -> int:
         runs = work.shard_of(runs, *options.shard)
     store = Store(options.results or work.default_store(options.preset).path)
     missing = len(store.missing(runs))
-    print(f"{options.experiment}, preset {options.preset}: {len(runs) - missing} of {len(runs)} runs exist.", flush=True)
+    print(
+        f"{options.experiment}, preset {options.preset}: {len(runs) - missing} of {len(runs)} runs exist.", flush=True
+    )
     if not missing:
         return 0
     print(f"Training {missing} on {device}.", flush=True)

@@ -41,7 +41,9 @@ def number(default: Any, low: float = 0.0, high: float = math.inf, above: bool =
     return field(default=default, metadata={"range": (low, high, above, isinstance(default, int)), **metadata})
 
 
-def numbers(default: tuple, low: float = 0.0, high: float = math.inf, length: int | None = None, **metadata: Any) -> Any:
+def numbers(
+    default: tuple, low: float = 0.0, high: float = math.inf, length: int | None = None, **metadata: Any
+) -> Any:
     """A field that takes a tuple of numbers, each in [low, high]; integers if the default's are."""
     spec = (low, high, False, isinstance(default[0], int))
     return field(default=default, metadata={"each": spec, "length": length, **metadata})
@@ -206,9 +208,13 @@ class Protocol(Checked):
             if low > high:
                 raise ValueError(f"{name} must be a range (low, high), got {(low, high)!r}.")
         if self.blur_kernel % 2 == 0 or self.kernel_size % 2 == 0:
-            raise ValueError(f"kernels must be odd, got blur_kernel={self.blur_kernel}, kernel_size={self.kernel_size}.")
+            raise ValueError(
+                f"kernels must be odd, got blur_kernel={self.blur_kernel}, kernel_size={self.kernel_size}."
+            )
         if self.batch_size > self.split_sizes[0]:
-            raise ValueError(f"batch_size must be at most the {self.split_sizes[0]} training images, got {self.batch_size}.")
+            raise ValueError(
+                f"batch_size must be at most the {self.split_sizes[0]} training images, got {self.batch_size}."
+            )
 
 
 def optional_number(low: float, above: bool = False, integer: bool = False) -> Any:
@@ -285,6 +291,8 @@ class Run(Checked):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def __str__(self) -> str:
-        parts = [f"{n}={getattr(self, n):g}" for n in ("tau_alpha", "tau_beta", "lambda_") if getattr(self, n) is not None]
+        parts = [
+            f"{n}={getattr(self, n):g}" for n in ("tau_alpha", "tau_beta", "lambda_") if getattr(self, n) is not None
+        ]
         parts += [f"{n}={getattr(self, n)}" for n in ("discriminator", "projector") if getattr(self, n)]
         return f"{self.method}({', '.join(parts)}, sigma={self.sigma:g}, seed={self.seed})"

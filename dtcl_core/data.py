@@ -63,7 +63,9 @@ def read_verified(path: Path | None = None) -> dict[str, np.ndarray]:
 
 
 @lru_cache(maxsize=4)
-def load_digits(digits: tuple[int, ...], root: str | None = None, download: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def load_digits(
+    digits: tuple[int, ...], root: str | None = None, download: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
     """Gray images [N, 28, 28] uint8 and labels [N] (the position in `digits`) from MNIST's training file.
 
     Threes and fives are packaged; other digits come from a copy of MNIST that torchvision finds (or downloads) at `root`.
@@ -172,7 +174,8 @@ class ColoredDigits:
         means = np.array([domain_color(d) for d in self.domain_names], dtype=np.float64)
         draws = keyed.normal((count, 3), self.seed, "color")
         self._color = {
-            name: to_pixel_range(means[self._domain[name]] + self.sigma * draws[self._index[name]], color_clipping) / 255
+            name: to_pixel_range(means[self._domain[name]] + self.sigma * draws[self._index[name]], color_clipping)
+            / 255
             for name in SPLITS
         }
         self._images, self._labels = images, labels

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -44,7 +45,9 @@ def dropout_shapes(protocol: Protocol) -> list[tuple[int, int, int]]:
 def initial(seeds: Sequence[int], shape: tuple[int, ...], fan_in: int, name: str) -> nn.Parameter:
     """A parameter [R, *shape], uniform on +-1/sqrt(fan_in) as PyTorch's layers start, keyed by each run's seed."""
     bound = 1.0 / math.sqrt(fan_in)
-    drawn = {seed: torch.from_numpy(bound * (2 * keyed.uniform(shape, seed, "weights", name) - 1)) for seed in set(seeds)}
+    drawn = {
+        seed: torch.from_numpy(bound * (2 * keyed.uniform(shape, seed, "weights", name) - 1)) for seed in set(seeds)
+    }
     return nn.Parameter(torch.stack([drawn[seed] for seed in seeds]).float())
 
 
@@ -85,7 +88,7 @@ class Encoder(nn.Module):
         self.head = nn.ParameterList()  # weight, bias of each layer
         widths = [protocol.embedding_dim, *([protocol.projector_hidden] if projector == "mlp" else []), projector_dim]
         self.head_norm = projector == "mlp" and protocol.projector_batch_norm
-        for layer, (fan_in, out) in enumerate(zip(widths, widths[1:]) if projector else ()):
+        for layer, (fan_in, out) in enumerate(pairwise(widths) if projector else ()):
             self.head.append(initial(seeds, (fan_in, out), fan_in, f"head{layer}"))
             self.head.append(initial(seeds, (out,), fan_in, f"head{layer}_bias"))
 

@@ -31,7 +31,9 @@ def probe_features(embeddings: dict[str, Tensor], kind: str) -> dict[str, Tensor
     return embeddings
 
 
-def _probe(features: dict[str, Tensor], index: Tensor, target: Tensor, classes: int, l2: float) -> logistic.LogisticModel:
+def _probe(
+    features: dict[str, Tensor], index: Tensor, target: Tensor, classes: int, l2: float
+) -> logistic.LogisticModel:
     """Fit a probe to the training examples at index [R, n]; target [R, N]."""
     chosen = features["train"].gather(1, index[..., None].expand(-1, -1, features["train"].shape[-1]))
     return logistic.fit(chosen, target.gather(1, index), classes, l2)
@@ -90,18 +92,18 @@ def evaluate(stack: Stack) -> list[dict[str, dict[str, float | None]]]:
     def gathered(values: list[Tensor]) -> Tensor:
         return torch.stack(values)[stream].to(stack.device)
 
-    labels = {split: gathered([d.labels(split) for d in stack.data]) for split in SPLITS}
-    domains = {split: gathered([d.domains(split) for d in stack.data]) for split in SPLITS}
+    labels = {split: gathered([d.labels(split) for d in stack.streams.data]) for split in SPLITS}
+    domains = {split: gathered([d.domains(split) for d in stack.streams.data]) for split in SPLITS}
     subsets = {
         fraction: gathered(
             [
                 torch.from_numpy(d.label_subset(fraction, stratified=p.stratified_labels, nested=p.nested_labels))
-                for d in stack.data
+                for d in stack.streams.data
             ]
         )
         for fraction in LABEL_FRACTIONS
     }
-    measured = probe_metrics(embeddings, labels, domains, subsets, p, stack.num_domains)
+    measured = probe_metrics(embeddings, labels, domains, subsets, p, stack.streams.num_domains)
     table = {fraction: {name: v.cpu().numpy() for name, v in scores.items()} for fraction, scores in measured.items()}
     return [
         {

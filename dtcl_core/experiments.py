@@ -139,7 +139,5 @@ def listed_numbers(value: Any) -> list[Any]:
 
 REGISTRY = {
     experiment.name: experiment
-    for experiment in (
-        Experiment("main_table", "Table 1: seven methods at sigma 50, 1 % of labels", main_table_cells),
-    )
+    for experiment in (Experiment("main_table", "Table 1: seven methods at sigma 50, 1 % of labels", main_table_cells),)
 }

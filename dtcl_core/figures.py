@@ -64,7 +64,9 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
     """
     order = [m for m in METHODS if m in set(rows.method) | set(reported.method)]
     height = 1.4 + 0.42 * max(len(order), 1)
-    figure, axes = plt.subplots(1, len(metrics), figsize=(2.6 * len(metrics), height), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(
+        1, len(metrics), figsize=(2.6 * len(metrics), height), sharey=True, layout="constrained"
+    )
     for axis, metric in zip(np.atleast_1d(axes), metrics):
         for place, method in enumerate(order):
             values = rows.loc[rows.method == method, metric].to_numpy()
@@ -85,7 +87,9 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
     first.invert_yaxis()
     keys = [
         plt.Line2D([], [], marker="o", linestyle="-", color="0.3", label="measured: mean, 95 % interval"),
-        plt.Line2D([], [], marker="o", linestyle="", color="0.3", alpha=0.45, markersize=4, label="measured: each seed"),
+        plt.Line2D(
+            [], [], marker="o", linestyle="", color="0.3", alpha=0.45, markersize=4, label="measured: each seed"
+        ),
         plt.Line2D([], [], marker="D", linestyle="", markerfacecolor="none", markeredgecolor="black", label="reported"),
     ]
     figure.legend(handles=keys, loc="outside lower center", ncols=3)

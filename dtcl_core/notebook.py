@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import pandas as pd
 
 from .config import Run
+from .device import resolve_device
 from .experiments import REGISTRY, listed_numbers
-from .pretrain import resolve_device
 from .results import Store
 from .work import compute, default_store
 
@@ -20,7 +21,9 @@ def assigned_names(source: str) -> set[str]:
     """Names that a cell assigns at its top level."""
     names = set()
     for node in ast.parse(source).body:
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
         names |= {target.id for target in targets if isinstance(target, ast.Name)}
     return names
 
@@ -34,7 +37,7 @@ def check_parameters(cells: Sequence[str]) -> None:
     Raises:
         ValueError: naming the unknown parameter and those that exist.
     """
-    for before, source in zip(cells, cells[1:]):
+    for before, source in pairwise(cells):
         if source.lstrip().startswith(INJECTED):
             known = assigned_names(before)
             for name in sorted(assigned_names(source) - known):

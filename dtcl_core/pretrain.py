@@ -10,10 +10,8 @@ parameters, its optimisers and its epoch, and that is all a checkpoint holds.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import pickle
-import sys
 import time
 import warnings
 from collections import Counter
@@ -26,60 +24,24 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from . import augment, discriminator, keyed
+from . import discriminator
 from .config import Protocol, Run
-from .data import ColoredDigits
-from .encoder import Encoder, dropout_shapes
+from .device import keep_freed_memory, resolve_device
+from .encoder import Encoder
 from .methods import METHODS, Batch
+from .streams import Streams, stream_of
 
 EMBED_BATCH = 1155  # images embedded at a time outside training; divides the splits nearly evenly
 CHECKPOINT_SECONDS = 15.0
-
-
-class Stream(NamedTuple):
-    """What decides the views: runs that agree on it share them."""
-
-    seed: int
-    sigma: float
-    jitter: bool
 
 
 class Interrupted(Exception):
     """Training was asked to stop; the checkpoint holds what was done."""
 
 
-def stream_of(run: Run) -> Stream:
-    return Stream(run.seed, run.sigma, METHODS[run.method].jitter)
-
-
 def shape_of(run: Run) -> tuple[Any, ...]:
     """What the runs of one stack must share."""
     return (run.protocol, run.projector, run.projector_dim)
-
-
-def resolve_device(device: str | torch.device = "auto") -> torch.device:
-    """The device to train on: "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:N".
-
-    Raises:
-        ValueError: for another name, or a GPU where there is none.
-    """
-    name = str(device)
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name != "cpu" and name.split(":")[0] != "cuda":
-        raise ValueError(f"device must be auto, cpu or cuda, got {name!r}.")
-    if name != "cpu" and not torch.cuda.is_available():
-        raise ValueError(f"device {name!r} was asked for, but PyTorch finds no GPU here; use auto or cpu.")
-    return torch.device(name)
-
-
-def keep_freed_memory() -> None:
-    """Let glibc keep freed blocks: a fresh 50 MB block costs six times as much (page faults) as one used before."""
-    if sys.platform.startswith("linux"):
-        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-        if mallopt is not None:
-            mallopt(-4, 0)  # M_MMAP_MAX: take large blocks from the heap ...
-            mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: ... and do not give its top back
 
 
 class Group(NamedTuple):
@@ -119,33 +81,15 @@ class Stack:
         self.runs = sorted(runs, key=lambda run: (stream_of(run), list(METHODS).index(run.method)))
         self.protocol: Protocol = runs[0].protocol
         counts = Counter(stream_of(run) for run in self.runs)
-        self.streams, self.counts = list(counts), list(counts.values())
-        self._load_data()
+        self.counts = list(counts.values())
+        self.streams = Streams(list(counts), self.protocol, self.device)
+        self.stream_of_run = torch.arange(len(counts)).repeat_interleave(torch.tensor(self.counts)).to(self.device)
         self._build_networks()
         self._build_groups()
         self.epoch, self.seconds = 0, 0.0
         self.losses: list[Tensor] = []
 
     # --- set-up -------------------------------------------------------------------------------------------------
-
-    def _load_data(self) -> None:
-        p = self.protocol
-        made = {
-            (s.seed, s.sigma): ColoredDigits(
-                s.sigma,
-                s.seed,
-                color_clipping=p.color_clipping,
-                stratified=p.stratified_splits,
-                sizes=p.split_sizes,
-            )
-            for s in self.streams
-        }
-        self.data = [made[s.seed, s.sigma] for s in self.streams]
-        self.gray = torch.stack([d.gray("train") for d in self.data]).to(self.device)
-        self.colors = torch.stack([d.colors("train") for d in self.data]).to(self.device)
-        self.domains = torch.stack([d.domains("train") for d in self.data]).to(self.device)
-        self.stream_of_run = torch.arange(len(self.streams)).repeat_interleave(torch.tensor(self.counts)).to(self.device)
-        self.num_domains = self.data[0].num_training_domains
 
     def _build_networks(self) -> None:
         p, first = self.protocol, self.runs[0]
@@ -155,7 +99,10 @@ class Stack:
         users = [r for r in self.runs if "adversary" in METHODS[r.method].uses]
         width = first.projector_dim or p.embedding_dim
         self.adversary = nn.ParameterList(
-            [torch.zeros(len(users), self.num_domains, width), torch.zeros(len(users), self.num_domains)]
+            [
+                torch.zeros(len(users), self.streams.num_domains, width),
+                torch.zeros(len(users), self.streams.num_domains),
+            ]
         ).to(self.device)
         if users:
             self.optimizers.append(torch.optim.Adam(self.adversary.parameters(), lr=p.dann_learning_rate, fused=True))
@@ -180,84 +127,12 @@ class Stack:
                 )
             )
 
-    # --- data of an epoch ---------------------------------------------------------------------------------------
-
-    def _upload(self, array: np.ndarray) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, non_blocking=True)
-
-    def draw_epoch(self, epoch: int) -> None:
-        """Draw order, crops, blurs and jitter of an epoch for every stream, keyed by (seed, purpose, epoch)."""
-        p, count = self.protocol, self.gray.shape[1]
-        orders, boxes, blurs, self.jitters = [], [], [], []
-        for s in self.streams:
-            orders.append(keyed.permutation(count, s.seed, "order", epoch))
-            drawn = [
-                augment.random_resized_crop_boxes(
-                    count, p.crop_scale, p.crop_ratio, key=(s.seed, "crop", epoch, view)
-                )
-                for view in range(2)
-            ]
-            boxes.append(np.stack(drawn))
-            sigmas = [
-                augment.random_blur_sigmas(count, p.blur_sigma, p.blur_probability, (s.seed, "blur", epoch, view))
-                for view in range(2)
-            ]
-            blurs.append(np.stack(sigmas))
-            jitter = [
-                augment.random_color_jitter(
-                    count, p.jitter_strengths, p.jitter_probability, (s.seed, "jitter", epoch, view)
-                )
-                for view in range(2 if s.jitter else 0)
-            ]
-            self.jitters.append(tuple(np.stack(part) for part in zip(*jitter)) if jitter else None)
-        self.host_order = np.stack(orders)
-        self.order = self._upload(self.host_order)
-        self.boxes, self.blurs = self._upload(np.stack(boxes)), self._upload(np.stack(blurs))
-
-    def views(self, stream: int, index: Tensor, host_index: np.ndarray, view: int) -> Tensor:
-        """One view [B, 3, 28, 28] (channels last in memory) of the images at `index`, as drawn for this epoch."""
-        p, jitter = self.protocol, self.jitters[stream]
-        blur = self.blurs[stream, view][index]
-        early = jitter is not None and p.jitter_position == "before_blur"
-        gray = augment.resize_crop_blur(
-            self.gray[stream][index], self.boxes[stream, view][index], None if early else blur, p.blur_kernel
-        )
-        images = self._paint(gray, self.colors[stream][index])
-        if jitter is not None:
-            factors, order = self._upload(jitter[0][view][host_index]), jitter[1][view][host_index]
-            images = augment.color_jitter(images, factors, order)
-            if early:
-                matrix = augment.blur_matrix(blur, p.blur_kernel, images.shape[-1])[:, None]
-                images = matrix @ images @ matrix.transpose(-1, -2)
-        return self._normalize(images).contiguous(memory_format=torch.channels_last)
-
-    @staticmethod
-    def _paint(gray: Tensor, colors: Tensor) -> Tensor:
-        return (gray[..., None] * colors[:, None, None, :]).permute(0, 3, 1, 2)
-
-    def _normalize(self, images: Tensor) -> Tensor:
-        return 2 * images - 1 if self.protocol.input_normalization == "half" else images
-
-    def dropout_masks(self, count: int, *purpose: str | int) -> list[list[Tensor]] | None:
-        """Masks of each block for each stream, keyed by seed and purpose and so shared by the runs of a seed."""
-        rate = self.protocol.dropout
-        if rate == 0:
-            return None
-        made: dict[tuple[int, int], Tensor] = {}
-        shapes = dropout_shapes(self.protocol)
-        for seed in {s.seed for s in self.streams}:
-            for block, shape in enumerate(shapes):
-                bits = keyed.bits16(count * int(np.prod(shape)), seed, "dropout", *purpose, block)
-                keep = torch.from_numpy(bits >= round(rate * 65536)).to(self.device, non_blocking=True)
-                made[seed, block] = keep.view(count, *shape).float().div_(1 - rate)
-        return [[made[s.seed, block] for s in self.streams] for block in range(len(shapes))]
-
     # --- embedding ----------------------------------------------------------------------------------------------
 
     def _streams_of(self, runs: Tensor | None) -> tuple[list[int], list[int]]:
         """The streams that the runs look at, and how many runs each, in order."""
         if runs is None:
-            return list(range(len(self.streams))), self.counts
+            return list(range(len(self.counts))), self.counts
         counts = Counter(self.stream_of_run[runs].tolist())
         return list(counts), list(counts.values())
 
@@ -265,35 +140,28 @@ class Stack:
     def embed(self, split: str, runs: Tensor | None = None) -> Tensor:
         """Embeddings [R, N, embedding_dim] of a split's clean images, in evaluation mode."""
         streams, counts = self._streams_of(runs)
-        gray = [self.data[s].gray(split).to(self.device) for s in streams]
-        colors = [self.data[s].colors(split).to(self.device) for s in streams]
+        chunks = zip(*(self.streams.clean_chunks(s, split, EMBED_BATCH) for s in streams))
         with self._mode(training=False):
-            parts = []
-            for start in range(0, len(gray[0]), EMBED_BATCH):
-                chunk = slice(start, start + EMBED_BATCH)
-                images = [self._normalize(self._paint(g[chunk], c[chunk])) for g, c in zip(gray, colors)]
-                parts.append(self.encoder(images, counts, runs=runs))
-        return torch.cat(parts, 1)
+            return torch.cat([self.encoder(images, counts, runs=runs) for images in chunks], 1)
 
     @torch.no_grad()
     def _embed_for_discriminator(self, runs: Tensor) -> tuple[Tensor, Tensor]:
         """Embeddings [R, N, k] of the training images and their domains [R, N], as the protocol says."""
         p = self.protocol
-        domains = self.domains[self.stream_of_run[runs]]
+        domains = self.streams.domains[self.stream_of_run[runs]]
         if p.discriminator_inputs == "clean" and p.discriminator_mode == "eval":
             return self._project(self.embed("train", runs), runs), domains
         streams, counts = self._streams_of(runs)
-        parts, count = [], self.gray.shape[1]
-        training = p.discriminator_mode == "train"
+        parts, training = [], p.discriminator_mode == "train"
         with self._mode(training):
-            for start in range(0, count, p.batch_size):
-                host = np.arange(start, min(start + p.batch_size, count))
-                index = self._upload(host)
+            for start in range(0, self.streams.size, p.batch_size):
+                host = np.arange(start, min(start + p.batch_size, self.streams.size))
+                index = self.streams.upload(host)
                 if p.discriminator_inputs == "augmented":
-                    images = [self.views(s, index, host, 0) for s in streams]
+                    images = [self.streams.views(s, index, host, 0) for s in streams]
                 else:
-                    images = [self._normalize(self._paint(self.gray[s][index], self.colors[s][index])) for s in streams]
-                masks = self.dropout_masks(len(host), self.epoch, "discriminator", start) if training else None
+                    images = [self.streams.clean(s, index) for s in streams]
+                masks = self.streams.dropout_masks(len(host), self.epoch, "discriminator", start) if training else None
                 if masks is not None:
                     masks = [[block[s] for s in streams] for block in masks]
                 parts.append(self.encoder(images, counts, masks, runs=runs))
@@ -322,7 +190,7 @@ class Stack:
         return discriminator.fit(
             z,
             domains,
-            self.num_domains,
+            self.streams.num_domains,
             p.discriminator_l2,
             kind=p.discriminator_features,
             steps=p.discriminator_steps if p.discriminator_fit == "adam" else None,
@@ -351,7 +219,7 @@ class Stack:
             z=z,
             z_pos=z_pos,
             domains=domains,
-            num_domains=self.num_domains,
+            num_domains=self.streams.num_domains,
             tau_alpha=group.tau_alpha,
             tau_beta=group.tau_beta,
             lambda_=lambda_,
@@ -366,15 +234,15 @@ class Stack:
 
     def step(self, number: int, posteriors: dict) -> Tensor:
         """The training step: one batch of every stream, one update of every run. Returns the losses [R]."""
-        size = self.protocol.batch_size
+        data, size = self.streams, self.protocol.batch_size
         place = slice(number * size, (number + 1) * size)
-        index, host = self.order[:, place], self.host_order[:, place]
+        index, host = data.order[:, place], data.host_order[:, place]
         images = [
-            torch.cat([self.views(s, index[s], host[s], view) for view in range(2)]) for s in range(len(self.streams))
+            torch.cat([data.views(s, index[s], host[s], view) for view in range(2)]) for s in range(len(self.counts))
         ]
-        masks = self.dropout_masks(2 * index.shape[1], self.epoch, number)
+        masks = data.dropout_masks(2 * index.shape[1], self.epoch, number)
         z, z_pos = self.encoder.project(self.encoder(images, self.counts, masks)).chunk(2, 1)
-        domains = self.domains.gather(1, index)[self.stream_of_run]
+        domains = data.domains.gather(1, index)[self.stream_of_run]
 
         losses = z.new_zeros(len(self.runs))
         for group in self.groups:
@@ -398,14 +266,14 @@ class Stack:
         p, began = self.protocol, time.perf_counter()
         for optimizer, rate in zip(self.optimizers, (p.learning_rate, p.dann_learning_rate)):
             optimizer.param_groups[0]["lr"] = rate * p.lr_gamma ** (self.epoch // p.lr_step)
-        self.draw_epoch(self.epoch)
+        self.streams.draw(self.epoch)
         self.encoder.train()
         posteriors = {
             g.method: self._fit_discriminator(*self._embed_for_discriminator(g.runs))
             for g in self.groups
             if g.discriminator == "global"
         }
-        count = self.gray.shape[1]
+        count = self.streams.size
         steps = count // p.batch_size if p.drop_last else -(-count // p.batch_size)
         total = torch.zeros(len(self.runs), device=self.device)
         for number in range(steps):

@@ -43,7 +43,8 @@ COLUMNS = (
 )  # fmt: skip
 # What a row's numbers depend on: a change in one of these files changes `sources`.
 NUMERIC_SOURCES = (
-    "keyed", "data", "augment", "encoder", "losses", "logistic", "discriminator", "methods", "pretrain", "evaluate",
+    "keyed", "data", "augment", "encoder", "losses", "logistic", "discriminator", "methods", "streams", "pretrain",
+    "evaluate",
 )  # fmt: skip
 
 

@@ -17,7 +17,9 @@ SELECTION_FRACTION = 0.01
 CONTEXT = ("method", "discriminator", "sigma", "projector", "projector_dim", "epochs", "protocol")
 
 
-def cell_means(frame: pd.DataFrame, metric: str = "validation", label_fraction: float = SELECTION_FRACTION) -> pd.DataFrame:
+def cell_means(
+    frame: pd.DataFrame, metric: str = "validation", label_fraction: float = SELECTION_FRACTION
+) -> pd.DataFrame:
     """Mean of a metric over seeds for each cell, with the number of seeds `n` that finished.
 
     Args:

@@ -16,7 +16,9 @@ from tqdm import tqdm
 
 from . import evaluate, pretrain
 from .config import Run
+from .device import resolve_device
 from .results import Store, default_path, make_rows
+from .streams import stream_of
 
 STACK_SIZE = {"cpu": 6, "cuda": 64}
 
@@ -37,10 +39,10 @@ def cut_into_stacks(runs: Sequence[Run], size: int, mix_streams: bool = True) ->
     """
 
     def shape(run: Run) -> str:
-        return repr(pretrain.shape_of(run)) + (repr(pretrain.stream_of(run)) if not mix_streams else "")
+        return repr(pretrain.shape_of(run)) + (repr(stream_of(run)) if not mix_streams else "")
 
     def order(run: Run) -> tuple:
-        return (shape(run), *pretrain.stream_of(run), run.key)
+        return (shape(run), *stream_of(run), run.key)
 
     stacks: list[list[Run]] = []
     for _, same in groupby(sorted(runs, key=order), key=shape):
@@ -58,7 +60,7 @@ def shard_of(runs: Sequence[Run], index: int, count: int) -> list[Run]:
     """
     if not 0 <= index < count:
         raise ValueError(f"shard must be i/n with 0 <= i < n, got {index}/{count}.")
-    ordered = sorted(runs, key=lambda run: (*pretrain.stream_of(run), run.key))
+    ordered = sorted(runs, key=lambda run: (*stream_of(run), run.key))
     return ordered[len(ordered) * index // count : len(ordered) * (index + 1) // count]
 
 
@@ -124,7 +126,7 @@ def compute(
         Interrupted: when `should_stop` turned true; what was done is kept, and the next call goes on from there.
     """
     store = store or Store()
-    where = pretrain.resolve_device(device)
+    where = resolve_device(device)
     stacks = cut_into_stacks(store.missing(runs), stack_size or STACK_SIZE[where.type], where.type != "cpu")
     if not stacks:
         return 0

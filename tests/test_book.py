@@ -111,7 +111,7 @@ def test_a_mistaken_parameter_stops_the_chapter_before_training(chapter, paramet
 
 
 def test_check_parameters_reads_the_cell_before_the_injected_one():
-    own, injected = 'sigma: float = 5.0  # spread\nseeds = 1', "# Parameters\nsigma = 3\n"
+    own, injected = "sigma: float = 5.0  # spread\nseeds = 1", "# Parameters\nsigma = 3\n"
     notebook.check_parameters(["", own, injected, "x = 1"])
     notebook.check_parameters(["", own, "x = 1"])
     with pytest.raises(ValueError, match="unknown parameter 'sgima': this chapter takes seeds, sigma"):
@@ -130,3 +130,23 @@ def test_a_failing_chapter_fails_the_build(tmp_path):
     build = [str(Path(sys.executable).parent / "jupyter-book"), "build", str(tmp_path / "book"), "-W", "--keep-going"]
     done = subprocess.run(build, capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode != 0 and "RuntimeError" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("changed", ["dtcl_core/losses.py", "dtcl_core/reported.csv", "results/rows/b.jsonl"])
+def test_pages_are_read_again_when_code_or_results_change(tmp_path, monkeypatch, changed):
+    monkeypatch.syspath_prepend(ROOT / "book/_ext")
+    import fresh_numbers
+
+    monkeypatch.setattr(fresh_numbers, "ROOT", tmp_path)
+    for name in ("dtcl_core/losses.py", "dtcl_core/reported.csv", "results/rows/a.jsonl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("old")
+
+    class Environment:
+        found_docs = {"intro", "main_table"}
+
+    env = Environment()
+    assert fresh_numbers.outdated(None, env, set(), set(), set()) == ["intro", "main_table"]
+    assert fresh_numbers.outdated(None, env, set(), set(), set()) == []
+    (tmp_path / changed).write_text("new")
+    assert fresh_numbers.outdated(None, env, set(), set(), set()) == ["intro", "main_table"]

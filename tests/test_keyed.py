@@ -6,8 +6,11 @@ from dtcl_core import keyed
 
 def test_raw_words_never_change():
     # Results are keyed by these words: a change here orphans every row ever stored.
-    assert [hex(w) for w in keyed.raw(3, 0, "crop", 7)] == ["0xfdd0552305cc9fdd", "0xb275540c5f7eaca3", "0xc34f496a286f9d52"]
-
+    assert [hex(w) for w in keyed.raw(3, 0, "crop", 7)] == [
+        "0xfdd0552305cc9fdd",
+        "0xb275540c5f7eaca3",
+        "0xc34f496a286f9d52",
+    ]
 
 
 def test_a_draw_depends_on_its_key_alone():

@@ -90,7 +90,9 @@ def test_adam_steps_approach_the_optimum():
 def test_float32_features_give_a_float32_model():
     x, y = sample()
     model = logistic.fit(torch.from_numpy(x).float(), torch.from_numpy(y), 2, 1.0)
-    assert model.weight.dtype == torch.float32 and model.predict_proba(torch.from_numpy(x).float()).dtype == torch.float32
+    assert (
+        model.weight.dtype == torch.float32 and model.predict_proba(torch.from_numpy(x).float()).dtype == torch.float32
+    )
 
 
 @pytest.mark.parametrize(

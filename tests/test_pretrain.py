@@ -85,35 +85,35 @@ def test_initial_weights_follow_the_seed_and_pytorchs_range():
 
 def test_dropout_drops_the_rate_it_is_given_and_keeps_the_mean(tiny):
     stack = pretrain.Stack([Run(protocol=Protocol(**{**tiny.__dict__, "dropout": 0.3}))], "cpu")
-    masks = stack.dropout_masks(64, 0, 0)
+    masks = stack.streams.dropout_masks(64, 0, 0)
     for block in masks:
         assert (block[0] == 0).float().mean().item() == pytest.approx(0.3, abs=0.02)
         assert block[0].mean().item() == pytest.approx(1.0, abs=0.03)
-    assert torch.equal(masks[0][0], stack.dropout_masks(64, 0, 0)[0][0])
-    assert not torch.equal(masks[0][0], stack.dropout_masks(64, 0, 1)[0][0])
+    assert torch.equal(masks[0][0], stack.streams.dropout_masks(64, 0, 0)[0][0])
+    assert not torch.equal(masks[0][0], stack.streams.dropout_masks(64, 0, 1)[0][0])
 
 
 @pytest.mark.parametrize("method", ["standard", "color_jitter"])
 def test_views_are_the_augmented_images(tiny, method):
     stack = pretrain.Stack([Run(method, protocol=tiny)], "cpu")
-    stack.draw_epoch(0)
+    stack.streams.draw(0)
     index = torch.arange(5)
-    both = [stack.views(0, index, index.numpy(), view) for view in range(2)]
-    again = stack.views(0, index, index.numpy(), 0)
+    both = [stack.streams.views(0, index, index.numpy(), view) for view in range(2)]
+    again = stack.streams.views(0, index, index.numpy(), 0)
     assert torch.equal(both[0], again) and not torch.allclose(both[0], both[1])
     assert both[0].min() >= 0 and both[0].max() <= 1 + 1e-5
-    stack.draw_epoch(1)
-    assert not torch.allclose(stack.views(0, index, index.numpy(), 0), both[0])
+    stack.streams.draw(1)
+    assert not torch.allclose(stack.streams.views(0, index, index.numpy(), 0), both[0])
 
 
 def test_methods_of_a_seed_see_the_same_views_and_order(tiny):
     one = pretrain.Stack([Run("standard", protocol=tiny)], "cpu")
     other = pretrain.Stack([Run("dw_pairs", 0.1, 0.5, protocol=tiny), Run("mmd", lambda_=1, protocol=tiny)], "cpu")
     for stack in (one, other):
-        stack.draw_epoch(3)
-    index = one.order[0, :6]
-    assert torch.equal(one.order, other.order) and len(other.streams) == 1
-    assert torch.equal(one.views(0, index, index.numpy(), 1), other.views(0, index, index.numpy(), 1))
+        stack.streams.draw(3)
+    index = one.streams.order[0, :6]
+    assert torch.equal(one.streams.order, other.streams.order) and len(other.counts) == 1
+    assert torch.equal(one.streams.views(0, index, index.numpy(), 1), other.streams.views(0, index, index.numpy(), 1))
 
 
 def test_a_restored_stack_goes_on_bit_for_bit(all_methods, tmp_path):
@@ -152,7 +152,11 @@ def test_a_damaged_checkpoint_is_named_and_training_starts_anew(tiny, tmp_path):
 
 
 def test_a_run_that_turns_to_nan_harms_no_neighbour(tiny):
-    runs = [Run("standard", 0.2, protocol=tiny), Run("dw_pairs", 0.2, 0.1, protocol=tiny), Run("dann", 0.2, lambda_=1, protocol=tiny)]
+    runs = [
+        Run("standard", 0.2, protocol=tiny),
+        Run("dw_pairs", 0.2, 0.1, protocol=tiny),
+        Run("dann", 0.2, lambda_=1, protocol=tiny),
+    ]
     healthy, broken = pretrain.Stack(runs, "cpu"), pretrain.Stack(runs, "cpu")
     with torch.no_grad():
         broken.encoder.weight[1] = torch.nan
@@ -201,7 +205,13 @@ def test_every_open_choice_changes_what_is_trained(all_methods, tiny, change):
 
 @pytest.mark.parametrize("projector", ["linear", "mlp"])
 def test_a_projector_is_trained_and_left_out_of_the_embedding(tiny, projector):
-    stack = steps_of([Run(projector=projector, projector_dim=4, protocol=tiny), Run(tau_alpha=0.3, projector=projector, projector_dim=4, protocol=tiny)], 1)
+    stack = steps_of(
+        [
+            Run(projector=projector, projector_dim=4, protocol=tiny),
+            Run(tau_alpha=0.3, projector=projector, projector_dim=4, protocol=tiny),
+        ],
+        1,
+    )
     fresh = pretrain.Stack(stack.runs, "cpu")
     assert not torch.equal(stack.encoder.head[0], fresh.encoder.head[0])
     assert stack.embed("test_id").shape == (2, 40, 16)

@@ -44,9 +44,7 @@ def test_mean_interval_of_few_values():
 
 def test_the_interval_covers_as_often_as_it_says():
     generator = np.random.default_rng(0)
-    hits = [
-        i.low <= 0 <= i.high for i in (statistics.mean_interval(generator.normal(size=3)) for _ in range(2000))
-    ]
+    hits = [i.low <= 0 <= i.high for i in (statistics.mean_interval(generator.normal(size=3)) for _ in range(2000))]
     assert np.mean(hits) == pytest.approx(0.95, abs=0.015)
 
 
@@ -128,7 +126,10 @@ def test_comparison_table_pairs_reported_with_measured():
 
 def test_difference_table_stars_intervals_that_exclude_zero():
     table = tables.differences(selected_rows(), ["test_ood", "d_test_id"]).set_index("method")
-    assert table.loc["Domain-Weighted Pairs", "Test-OOD"].startswith("+0.103") and "*" in table.loc["Domain-Weighted Pairs", "Test-OOD"]
+    assert (
+        table.loc["Domain-Weighted Pairs", "Test-OOD"].startswith("+0.103")
+        and "*" in table.loc["Domain-Weighted Pairs", "Test-OOD"]
+    )
     assert "*" not in table.loc["Domain-Weighted Pairs", "D-Test-ID"]
     assert "Standard CL" not in table.index
 
@@ -149,4 +150,6 @@ def test_tables_of_nothing_are_empty():
     nothing = results.frame([])
     assert selection.select(nothing).empty and tables.differences(nothing, ["test_ood"]).empty
     assert tables.ranks(nothing, reported.main_comparison(), "test_ood").empty
-    assert tables.all_cells(nothing, 0.01, ["test_ood"]).empty and tables.selected_cells(selection.select(nothing)).empty
+    assert (
+        tables.all_cells(nothing, 0.01, ["test_ood"]).empty and tables.selected_cells(selection.select(nothing)).empty
+    )

@@ -12,6 +12,7 @@ from dtcl_core import __main__ as command_line
 from dtcl_core import pretrain, work
 from dtcl_core.config import Run
 from dtcl_core.results import Store
+from dtcl_core.streams import stream_of
 
 
 def test_stacks_hold_every_run_once_and_share_a_shape(all_methods):
@@ -22,7 +23,7 @@ def test_stacks_hold_every_run_once_and_share_a_shape(all_methods):
         for stack in stacks:
             assert len(stack) <= 4 and len({pretrain.shape_of(r) for r in stack}) == 1
             if not mix:
-                assert len({pretrain.stream_of(r) for r in stack}) == 1
+                assert len({stream_of(r) for r in stack}) == 1
 
 
 def test_the_cut_does_not_depend_on_the_order_asked(all_methods):
@@ -104,7 +105,9 @@ def _joined(arguments):
     return ["=".join(arguments)]  # so that -5 is a value, not an option
 
 
-@pytest.mark.parametrize("arguments", [["run"], ["run", "table_one"], ["run", "main_table", "--shard", "3/2"], ["train"]])
+@pytest.mark.parametrize(
+    "arguments", [["run"], ["run", "table_one"], ["run", "main_table", "--shard", "3/2"], ["train"]]
+)
 def test_usage_errors_name_what_is_accepted(arguments, capsys):
     with pytest.raises(SystemExit) as error:
         command_line.main(arguments)
@@ -123,7 +126,18 @@ def test_run_and_status_from_the_command_line(tmp_path):
 
 
 def test_ctrl_c_and_the_time_limit_end_it_cleanly(tmp_path):
-    arguments = ["run", "main_table", "--preset", "laptop", "--methods", "standard", "--seeds", "1", "--results", str(tmp_path)]
+    arguments = [
+        "run",
+        "main_table",
+        "--preset",
+        "laptop",
+        "--methods",
+        "standard",
+        "--seeds",
+        "1",
+        "--results",
+        str(tmp_path),
+    ]
     limited = run(*arguments, "--time-limit", "4")
     assert limited.returncode == command_line.STOPPED and "2 of 2 runs to go" in limited.stdout, limited.stderr
     process = subprocess.Popen(
