@@ -30,7 +30,7 @@ def random_resized_crop_boxes(
         scale: range of the crop's area as a fraction of the image's.
         ratio: range of width over height, drawn log-uniformly.
         size: height and width of the image.
-        key: what the draw is for; see `keyed`.
+        key: what the draw is for; the same key gives the same boxes. See `keyed`.
 
     Returns:
         int64 [count, 4]: top, left, height, width.
@@ -96,14 +96,17 @@ def blur_matrix(sigma: torch.Tensor, kernel_size: int, size: int) -> torch.Tenso
 
 
 def resize_crop_blur(
-    gray: torch.Tensor, boxes: torch.Tensor, blur_sigmas: torch.Tensor | None, kernel_size: int
+    gray: torch.Tensor,
+    boxes: torch.Tensor | np.ndarray,
+    blur_sigmas: torch.Tensor | np.ndarray | None,
+    kernel_size: int,
 ) -> torch.Tensor:
     """Crop, resize back to full size, and blur gray images, each with its own parameters.
 
     Args:
         gray: [..., H, W] float.
-        boxes: [..., 4] top, left, height, width, in pixels.
-        blur_sigmas: [...] standard deviations in pixels, 0 for no blur; None blurs nothing.
+        boxes: [..., 4] top, left, height, width, in pixels; a tensor or an array.
+        blur_sigmas: [...] standard deviations in pixels, 0 for no blur, a tensor or an array; None blurs nothing.
         kernel_size: taps of the blur, odd.
 
     Returns:
@@ -115,10 +118,11 @@ def resize_crop_blur(
     height, width = gray.shape[-2:]
     if kernel_size % 2 == 0 or not 0 < kernel_size // 2 + 1 <= min(height, width):
         raise ValueError(f"kernel_size must be odd and less than twice the image's side, got {kernel_size}.")
-    top, left, box_height, box_width = boxes.unbind(-1)
+    top, left, box_height, box_width = torch.as_tensor(boxes, device=gray.device).unbind(-1)
     rows = resize_matrix(top, box_height, height, height)
     columns = resize_matrix(left, box_width, width, width)
     if blur_sigmas is not None:
+        blur_sigmas = torch.as_tensor(blur_sigmas, device=gray.device)
         rows = blur_matrix(blur_sigmas, kernel_size, height) @ rows
         columns = blur_matrix(blur_sigmas, kernel_size, width) @ columns
     return rows @ gray @ columns.transpose(-1, -2)

@@ -20,10 +20,12 @@ import numpy as np
 import torch
 
 from . import keyed
+from .checks import checked_number
 
 MNIST_3V5_SHA256 = "34531d3c0b1d68d9cb7f0afecba900beb7ba09cfacf0046a6f39e33b0d0bccf2"
 SPLITS = ("train", "validation", "test_id", "test_ood")
-PAPER_SIZES = (6930, 1154, 1154, 2310)  # appendix "Dataset Details"; four of the 11,552 digits are left over
+NUM_DIGITS = 11552  # threes and fives in MNIST's training file
+PAPER_SIZES = (6930, 1154, 1154, 2310)  # appendix "Dataset Details"; four digits are left over
 LABEL_FRACTIONS = (0.01, 0.1, 1.0)
 COLORS = {
     "red": (255, 0, 0),
@@ -142,15 +144,12 @@ class ColoredDigits:
         root: str | Path | None = None,
         download: bool = False,
     ):
-        if not (np.isfinite(sigma) and sigma >= 0):
-            raise ValueError(f"sigma must be a finite number >= 0, got {sigma!r}.")
-        if int(seed) != seed or seed < 0:
-            raise ValueError(f"seed must be an integer >= 0, got {seed!r}.")
         if len(digits) < 2 or len(set(digits)) != len(digits) or not all(0 <= int(d) <= 9 for d in digits):
             raise ValueError(f"digits must be two or more different ones of 0..9, got {digits!r}.")
         if len(training_domains) < 1:
             raise ValueError("training_domains must name at least one domain.")
-        self.sigma, self.seed, self.digits = float(sigma), int(seed), tuple(int(d) for d in digits)
+        self.sigma, self.seed = checked_number("sigma", sigma), int(checked_number("seed", seed, integer=True))
+        self.digits = tuple(int(d) for d in digits)
         self.num_training_domains = len(training_domains)
         self.domain_names = [*training_domains, validation_domain, test_domain]
         images, labels = load_digits(self.digits, None if root is None else str(root), download)

@@ -1,7 +1,7 @@
 """How likely two embeddings are to share a domain: posteriors of a linear classifier, and the weights w_ij from them.
 
 The discriminator looks at the encoder's current embeddings and never talks back: its fit is detached. It is fitted on
-all training images at the start of an epoch (global) or on each batch anew (batch); appendix B of the paper.
+all training images at the start of an epoch (global) or on each batch anew (batch); appendix C of the paper.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def fit(
     kind: str = "raw",
     steps: int | None = None,
     learning_rate: float = 0.01,
-) -> Callable[[Tensor], Tensor]:
+) -> Callable[..., Tensor]:
     """Fit a linear domain discriminator to each run's embeddings.
 
     Args:
@@ -43,10 +43,15 @@ def fit(
         kind: what the classifier sees of an embedding; see `features`.
 
     Returns:
-        A function from embeddings [..., M, k] to domain posteriors [..., M, N_D].
+        A function from embeddings [..., M, k] to domain posteriors [..., M, N_D]. No gradient passes through it, unless
+        it is called with ``gradient=True``.
     """
     model = logistic.fit(features(z, kind), domains, num_domains, l2, steps=steps, learning_rate=learning_rate)
-    return lambda other: model.predict_proba(features(other, kind))
+
+    def posterior(other: Tensor, gradient: bool = False) -> Tensor:
+        return model.predict_proba(features(other if gradient else other.detach(), kind))
+
+    return posterior
 
 
 def same_domain_probability(

@@ -79,11 +79,11 @@ def probe_metrics(
     return result
 
 
-def evaluate(stack: Stack) -> list[dict[str, dict[str, float | None]]]:
-    """Metrics of every run of a trained stack, in the order of `stack.runs`.
+def evaluate(stack: Stack) -> dict[str, dict[str, dict[str, float | None]]]:
+    """Metrics of every run of a trained stack, by the run's key.
 
     Returns:
-        For each run, a dict from label fraction ("0.01", "0.1", "1.0") to a dict of `METRICS`, fractions correct;
+        For each `run.key`, a dict from label fraction ("0.01", "0.1", "1.0") to a dict of `METRICS`, fractions correct;
         None where a run's embeddings are not finite.
     """
     p, stream = stack.protocol, stack.stream_of_run.cpu()
@@ -105,10 +105,10 @@ def evaluate(stack: Stack) -> list[dict[str, dict[str, float | None]]]:
     }
     measured = probe_metrics(embeddings, labels, domains, subsets, p, stack.streams.num_domains)
     table = {fraction: {name: v.cpu().numpy() for name, v in scores.items()} for fraction, scores in measured.items()}
-    return [
-        {
+    return {
+        run.key: {
             str(fraction): {name: float(v[r]) if np.isfinite(v[r]) else None for name, v in scores.items()}
             for fraction, scores in table.items()
         }
-        for r in range(len(stack.runs))
-    ]
+        for r, run in enumerate(stack.runs)
+    }

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .config import LAMBDAS, TAU_ALPHAS, TAU_BETAS, Protocol, Run, checked_number
+from .checks import checked_choice, checked_number
+from .config import LAMBDAS, TAU_ALPHAS, TAU_BETAS, Protocol, Run
 from .methods import METHODS
 
 
@@ -36,7 +37,7 @@ Cell = dict[str, float]
 
 
 def main_table_cells(method: str, preset: str) -> list[Cell]:
-    """The hyperparameters tried for a method at one sigma (appendix C of the paper)."""
+    """The hyperparameters tried for a method at one sigma (appendix D of the paper)."""
     uses = METHODS[method].uses
     if "tau_beta" in uses:
         # Selected in the paper: (0.075, 0.5) for negatives, (0.175, 1.0) for pairs; the laptop tries both for both.
@@ -97,10 +98,8 @@ class Experiment:
         Raises:
             ValueError: for anything out of range or unknown; the message names it.
         """
-        if preset not in PRESETS:
-            raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {preset!r}.")
-        size = PRESETS[preset]
-        count = checked_number("seeds", size.seeds if seeds is None else seeds, (1, float("inf"), False, True))
+        size = PRESETS[checked_choice("preset", preset, tuple(PRESETS))]
+        count = checked_number("seeds", size.seeds if seeds is None else seeds, 1, integer=True)
         shared = dataclasses.replace(protocol or Protocol(), epochs=size.epochs if epochs is None else epochs)
         spreads = self.sigmas if sigma is None else tuple(listed_numbers(sigma))
         runs = []
@@ -115,12 +114,14 @@ class Experiment:
                 for cell in cells
                 for seed in range(int(count))
             ]
-        return runs
+        return list(dict.fromkeys(runs))
 
     def _chosen(self, methods: str | Iterable[str] | None) -> Sequence[str]:
         if methods is None or methods == "all":
             return self.methods
         names = [m.strip() for m in methods.split(",")] if isinstance(methods, str) else list(methods)
+        if not names:
+            raise ValueError("methods must name at least one method.")
         for name in names:
             if name not in self.methods:
                 raise ValueError(f"unknown method {name!r}: the methods are {', '.join(self.methods)}.")
@@ -134,7 +135,10 @@ def listed_numbers(value: Any) -> list[Any]:
             return [float(part) for part in value.split(",")]
         except ValueError:
             raise ValueError(f"expected numbers with commas between them, got {value!r}.") from None
-    return list(value) if isinstance(value, Iterable) else [value]
+    values = list(value) if isinstance(value, Iterable) else [value]
+    if not values:
+        raise ValueError("expected at least one number.")
+    return values
 
 
 REGISTRY = {

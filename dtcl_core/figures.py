@@ -80,7 +80,8 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
             axis.plot(told, [place] * len(told), "D", markersize=6, markerfacecolor="none", markeredgecolor="black")
         axis.axvline(0.5, color="0.6", linewidth=0.8, linestyle=":")
         axis.set_title(METRIC_TITLES[metric])
-        axis.set_xlim(0.4, 1.02)
+        lowest = min([0.42, *(v for line in axis.lines for v in line.get_xdata() if np.isfinite(v))])
+        axis.set_xlim(max(lowest - 0.02, -0.02), 1.02)
         axis.grid(axis="y", visible=False)
     first = np.atleast_1d(axes)[0]
     first.set_yticks(range(len(order)), [METHODS[m].title for m in order])

@@ -7,7 +7,7 @@ The objective is scikit-learn's with C = 1 / l2,
 which is strictly convex in the parameters below for l2 > 0, also where classes are separable or missing. It is minimised
 by a damped Newton method in float64 on all runs at once. A run that has converged is frozen, and a step that does not
 lower a run's objective is refused for that run alone, so no run's answer depends on its neighbours, and a run of NaN
-embeddings ends as NaN without raising.
+embeddings gets NaN weights without raising.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def newton(objective: _Objective, theta: Tensor, max_iterations: int = MAX_ITERA
         value = torch.where(better, trial_value, value)
         p = torch.where(better[..., None, None], trial_p, p)
         damping = torch.where(better, damping / 10, (damping * 10).clamp(min=1e-3 * count))
-    return theta
+    return torch.where(value.isfinite()[..., None], theta, torch.nan)
 
 
 def adam(objective: _Objective, theta: Tensor, steps: int, learning_rate: float) -> Tensor:

@@ -37,6 +37,7 @@ class Batch:
     anchor_posterior: Tensor | None = None
     posterior: Tensor | None = None
     adversary: tuple[Tensor, Tensor] | None = None
+    posterior_view: str = "negative_view"
     penalty_views: str = "both"
     mmd_features: str = "l2"
     mmd_bandwidths: tuple[float, ...] = (1.0,)
@@ -60,9 +61,10 @@ def same_domain_negatives(batch: Batch) -> dict[str, Tensor]:
 
 
 def domain_weighted(batch: Batch, weighting: str) -> dict[str, Tensor]:
-    """Give each negative the temperature of Eq. 2."""
-    assert batch.posterior is not None and batch.tau_beta is not None
-    w = same_domain_probability(batch.posterior, batch.domains, weighting, batch.anchor_posterior)
+    """Give each negative the temperature of Eq. 3."""
+    posterior = batch.anchor_posterior if batch.posterior_view == "anchor_view" else batch.posterior
+    assert posterior is not None and batch.tau_beta is not None
+    w = same_domain_probability(posterior, batch.domains, weighting, batch.anchor_posterior)
     return {"tau_neg": losses.pair_temperature(w, batch.tau_alpha, batch.tau_beta, batch.tau_min, batch.num_domains)}
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pandas as pd
 
+from .checks import checked_choice
 from .config import Run
 from .device import resolve_device
 from .experiments import REGISTRY, listed_numbers
@@ -44,12 +45,6 @@ def check_parameters(cells: Sequence[str]) -> None:
                 raise ValueError(f"unknown parameter {name!r}: this chapter takes {', '.join(sorted(known))}.")
 
 
-def check_choice(name: str, value: object, accepted: Sequence[object]) -> None:
-    """Raise ValueError unless `value` is one of those accepted."""
-    if value not in accepted:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, accepted))}, got {value!r}.")
-
-
 def number_list(name: str, text: object) -> list[float]:
     """A parameter that holds numbers with commas between them (papermill's -p leaves lists as text)."""
     try:
@@ -76,8 +71,7 @@ def obtain(
     Raises:
         ValueError: for a parameter out of range, before any training.
     """
-    if not isinstance(compute_missing, bool):
-        raise ValueError(f"compute must be True or False, got {compute_missing!r}.")
+    checked_choice("compute", compute_missing, (True, False))
     resolve_device(device)
     runs = REGISTRY[experiment].runs(preset, **options)  # type: ignore[arg-type]
     store: Store = default_store(preset)

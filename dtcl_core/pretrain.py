@@ -29,6 +29,7 @@ from .config import Protocol, Run
 from .device import keep_freed_memory, resolve_device
 from .encoder import Encoder
 from .methods import METHODS, Batch
+from .provenance import SOURCES
 from .streams import Streams, stream_of
 
 EMBED_BATCH = 1155  # images embedded at a time outside training; divides the splits nearly evenly
@@ -42,6 +43,23 @@ class Interrupted(Exception):
 def shape_of(run: Run) -> tuple[Any, ...]:
     """What the runs of one stack must share."""
     return (run.protocol, run.projector, run.projector_dim)
+
+
+def _copied(tree: Any) -> Any:
+    """A nested dict or list with every tensor copied."""
+    if isinstance(tree, Tensor):
+        return tree.detach().clone()
+    if isinstance(tree, dict):
+        return {key: _copied(value) for key, value in tree.items()}
+    return [_copied(value) for value in tree] if isinstance(tree, list) else tree
+
+
+def write_checkpoint(state: dict[str, Any], path: Path) -> None:
+    """Write a stack's state to `path`, whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    torch.save(state, temporary)
+    os.replace(temporary, path)
 
 
 class Group(NamedTuple):
@@ -59,7 +77,7 @@ class Stack:
     """A stack of runs in training.
 
     Args:
-        runs: any runs that share a protocol and a projector; kept in the order given by `runs` afterwards.
+        runs: any runs that share a protocol and a projector, each once; the stack orders them by stream.
         device: see `resolve_device`.
 
     Attributes:
@@ -73,6 +91,8 @@ class Stack:
     def __init__(self, runs: Sequence[Run], device: str | torch.device = "auto"):
         if not runs:
             raise ValueError("a stack needs at least one run.")
+        if len(set(runs)) < len(runs):
+            raise ValueError("a stack cannot hold a run twice.")
         if len({shape_of(run) for run in runs}) > 1:
             raise ValueError("the runs of a stack must share protocol, projector and projector_dim.")
         self.device = resolve_device(device)
@@ -185,7 +205,7 @@ class Stack:
 
     # --- training -----------------------------------------------------------------------------------------------
 
-    def _fit_discriminator(self, z: Tensor, domains: Tensor) -> Callable[[Tensor], Tensor]:
+    def _fit_discriminator(self, z: Tensor, domains: Tensor) -> Callable[..., Tensor]:
         p = self.protocol
         return discriminator.fit(
             z,
@@ -203,15 +223,12 @@ class Stack:
         z, z_pos, domains = z[group.runs], z_pos[group.runs], domains[group.runs]
         anchor_posterior = posterior = None
         if group.discriminator is not None:
-            seen, seen_pos = (z, z_pos) if p.weight_gradient else (z.detach(), z_pos.detach())
             if group.discriminator == "global":
                 g = posteriors[group.method]
             else:
-                both = torch.cat([seen, seen_pos], -2)
+                both = torch.cat([z, z_pos], -2)
                 g = self._fit_discriminator(both, torch.cat([domains, domains], -1))
-            anchor_posterior, posterior = g(seen), g(seen_pos)
-            if p.posterior_view == "anchor_view":
-                posterior = anchor_posterior
+            anchor_posterior, posterior = g(z, p.weight_gradient), g(z_pos, p.weight_gradient)
         lambda_ = group.lambda_
         if group.method == "dann" and p.dann_schedule == "ganin":
             lambda_ = lambda_ * (2 / (1 + np.exp(-10 * self.epoch / p.epochs)) - 1)
@@ -227,6 +244,7 @@ class Stack:
             anchor_posterior=anchor_posterior,
             posterior=posterior,
             adversary=(self.adversary[0], self.adversary[1]) if group.method == "dann" else None,
+            posterior_view=p.posterior_view,
             penalty_views=p.penalty_views,
             mmd_features=p.mmd_features,
             mmd_bandwidths=p.mmd_bandwidths,
@@ -286,31 +304,30 @@ class Stack:
 
     # --- checkpoints --------------------------------------------------------------------------------------------
 
-    def save(self, path: Path) -> None:
-        """Write the stack's state to `path`, whole or not at all."""
-        state = {
+    def state(self) -> dict[str, Any]:
+        """All that training depends on, as copies."""
+        return {
             "keys": [run.key for run in self.runs],
+            "sources": SOURCES,
             "epoch": self.epoch,
             "seconds": self.seconds,
-            "losses": self.losses,
-            "encoder": self.encoder.state_dict(),
-            "adversary": self.adversary.state_dict(),
-            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+            "losses": list(self.losses),
+            "encoder": _copied(self.encoder.state_dict()),
+            "adversary": _copied(self.adversary.state_dict()),
+            "optimizers": [_copied(optimizer.state_dict()) for optimizer in self.optimizers],
         }
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        torch.save(state, temporary)
-        os.replace(temporary, path)
 
     def restore(self, path: Path) -> None:
         """Go on from a checkpoint of the same runs.
 
         Raises:
-            ValueError: if it belongs to other runs.
+            ValueError: if it belongs to other runs, or was written by other code.
         """
         state = torch.load(path, map_location=self.device, weights_only=True)
         if state["keys"] != [run.key for run in self.runs]:
-            raise ValueError(f"{path} is a checkpoint of other runs.")
+            raise ValueError("it belongs to other runs")
+        if state["sources"] != SOURCES:
+            raise ValueError("it was written by other code")
         self.epoch, self.seconds, self.losses = state["epoch"], state["seconds"], list(state["losses"])
         self.encoder.load_state_dict(state["encoder"])
         self.adversary.load_state_dict(state["adversary"])
@@ -342,7 +359,7 @@ def train(
         The trained `Stack`; give it to `evaluate.evaluate`.
 
     Raises:
-        Interrupted: when `should_stop` turned true. With a checkpoint, little more than an epoch of work is lost.
+        Interrupted: when `should_stop` turned true. With a checkpoint, the epoch under way is lost, no more.
     """
     stack = Stack(runs, device)
     if checkpoint is not None and checkpoint.exists():
@@ -354,10 +371,15 @@ def train(
             stack = Stack(runs, device)
     saved = time.monotonic()
     while stack.epoch < stack.protocol.epochs:
-        stack.train_epoch(should_stop)
-        on_epoch(stack)
-        due = time.monotonic() - saved > CHECKPOINT_SECONDS or should_stop()
-        if checkpoint is not None and due and stack.epoch < stack.protocol.epochs:
-            stack.save(checkpoint)
+        before = None if checkpoint is None else stack.state()
+        if before is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
+            write_checkpoint(before, checkpoint)
             saved = time.monotonic()
+        try:
+            stack.train_epoch(should_stop)
+        except Interrupted:
+            if before is not None:
+                write_checkpoint(before, checkpoint)
+            raise
+        on_epoch(stack)
     return stack

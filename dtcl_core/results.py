@@ -7,7 +7,7 @@ others may do to a file: a line that is not a complete row, or whose key does no
 named in a warning and left out.
 
 If a key has several rows, one wins by a stated rule: a finished run before a diverged one, then the older row, then the
-one whose shard sorts first. So adding rows never changes a number that was shown before.
+one whose shard sorts first. So training a run again never changes a number that was shown before.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ import tempfile
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timezone
-from functools import lru_cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -30,22 +28,20 @@ import numpy as np
 import pandas as pd
 import torch
 
-from .config import Run
+from .config import REVISION, Run
+from .data import LABEL_FRACTIONS
 from .evaluate import METRICS
 from .pretrain import Stack
+from .provenance import SOURCES, commit
 
 RUN_COLUMNS = (
     "method", "discriminator", "sigma", "seed", "tau_alpha", "tau_beta", "lambda_", "projector", "projector_dim",
 )  # fmt: skip
 COLUMNS = (
     *RUN_COLUMNS, "epochs", "label_fraction", *METRICS, "status", "key", "protocol", "device", "precision", "torch",
-    "stack", "seconds", "sources", "created", "shard",
+    "stack", "seconds", "sources", "commit", "created", "shard",
 )  # fmt: skip
-# What a row's numbers depend on: a change in one of these files changes `sources`.
-NUMERIC_SOURCES = (
-    "keyed", "data", "augment", "encoder", "losses", "logistic", "discriminator", "methods", "streams", "pretrain",
-    "evaluate",
-)  # fmt: skip
+FRACTIONS = tuple(str(fraction) for fraction in LABEL_FRACTIONS)
 
 
 def default_path() -> Path:
@@ -56,31 +52,25 @@ def default_path() -> Path:
     return (checkout if (checkout / "pyproject.toml").exists() else Path.cwd()) / "results"
 
 
-@lru_cache(maxsize=1)
-def sources_hash() -> str:
-    """Twelve hexadecimal digits that stand for the code that decides numbers."""
-    digest = hashlib.sha256()
-    for module in NUMERIC_SOURCES:
-        digest.update((resources.files("dtcl_core") / f"{module}.py").read_bytes())
-    return digest.hexdigest()[:12]
-
-
-def make_rows(stack: Stack, metrics: Sequence[dict[str, dict[str, float | None]]]) -> list[dict[str, Any]]:
+def make_rows(stack: Stack, metrics: dict[str, dict[str, dict[str, float | None]]]) -> list[dict[str, Any]]:
     """Rows for a trained stack, from what `evaluate.evaluate` returned."""
     device = stack.device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
     created = datetime.now(timezone.utc).isoformat(timespec="seconds")
     rows = []
-    for run, scores in zip(stack.runs, metrics):
+    for run in stack.runs:
+        scores = metrics[run.key]
         finished = all(value is not None for fraction in scores.values() for value in fraction.values())
         rows.append(
             {
                 "key": run.key,
+                "revision": REVISION,
                 "run": run.to_dict(),
                 "metrics": scores,
                 "status": "ok" if finished else "diverged",
                 "provenance": {
-                    "sources": sources_hash(),
+                    "sources": SOURCES,
+                    "commit": commit(),
                     "torch": torch.__version__,
                     "device": device.type,
                     "device_name": name,
@@ -98,14 +88,16 @@ def check_row(row: Any) -> None:
     """Raise ValueError unless `row` is complete and its key follows from its configuration."""
     try:
         run = Run.from_dict(row["run"])
-        for fraction, scores in row["metrics"].items():
-            float(fraction)
-            for name in METRICS:
-                value = scores[name]
-                if value is not None and not 0 <= value <= 1:
-                    raise ValueError(f"{name} = {value!r} is no fraction")
-        if row["status"] not in ("ok", "diverged") or not isinstance(row["provenance"]["created"], str):
-            raise ValueError("status or provenance is not as it should be")
+        if set(row["metrics"]) != set(FRACTIONS):
+            raise ValueError(f"it has metrics at {', '.join(row['metrics']) or 'no label fraction'}")
+        values = [row["metrics"][fraction][name] for fraction in FRACTIONS for name in METRICS]
+        for value in values:
+            if value is not None and not 0 <= value <= 1:
+                raise ValueError(f"{value!r} is no fraction correct")
+        if row["status"] != ("diverged" if None in values else "ok"):
+            raise ValueError(f"status {row['status']!r} does not fit its metrics")
+        if not isinstance(row["provenance"]["created"], str):
+            raise ValueError("it does not say when it was created")
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"it is incomplete ({error!r})") from None
     if run.key != row["key"]:
@@ -161,6 +153,8 @@ class Store:
         for shard, number, line in self._lines():
             try:
                 row = json.loads(line)
+                if isinstance(row, dict) and row.get("revision", REVISION) != REVISION:
+                    continue  # sound, but its numbers mean something else
                 check_row(row)
             except ValueError as error:  # json.JSONDecodeError is one
                 warnings.warn(f"{shard.name}, line {number} is left out: {error}", stacklevel=2)
@@ -188,12 +182,15 @@ def frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     lines = []
     for row in rows:
         run, origin = row["run"], row["provenance"]
-        protocol = json.dumps(run["protocol"], sort_keys=True)
+        protocol = json.dumps(Run.from_dict(run).protocol.canonical(), sort_keys=True)
         for fraction, scores in row["metrics"].items():
             lines.append(
                 {name: run[name] for name in RUN_COLUMNS}
                 | {name: np.nan if scores[name] is None else scores[name] for name in METRICS}
-                | {name: origin.get(name) for name in ("device", "precision", "torch", "stack", "seconds", "sources")}
+                | {
+                    name: origin.get(name)
+                    for name in ("device", "precision", "torch", "stack", "seconds", "sources", "commit")
+                }
                 | {
                     "epochs": run["protocol"]["epochs"],
                     "label_fraction": float(fraction),

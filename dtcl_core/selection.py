@@ -14,6 +14,7 @@ import pandas as pd
 from .experiments import HYPERPARAMETERS
 
 SELECTION_FRACTION = 0.01
+# What a cell belongs to: cells compete only within it.
 CONTEXT = ("method", "discriminator", "sigma", "projector", "projector_dim", "epochs", "protocol")
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import pandas as pd
 
-from .config import Protocol, Run
+from .config import Run
 from .experiments import HYPERPARAMETERS, REGISTRY
 from .methods import METHODS
 from .statistics import mean_interval, paired_difference
@@ -15,29 +16,53 @@ SHORT = {"test_ood": "Test-OOD", "test_id": "Test-ID", "d_test_id": "D-Test-ID",
 
 
 def describe(experiment: str, preset: str, runs: Sequence[Run], frame: pd.DataFrame) -> str:
-    """What was asked for, how much of it exists, and how it differs from the paper's protocol, in a few lines."""
+    """What was asked for, how much of it exists, and how it differs from the paper's grid."""
     present, wanted = frame.key.nunique(), len({run.key for run in runs})
     paper = REGISTRY[experiment].runs("paper", sigma=sorted({run.sigma for run in runs}))
 
-    def cells(chosen: Sequence[Run], method: str) -> int:
-        return len({tuple(getattr(r, h) for h in HYPERPARAMETERS) for r in chosen if r.method == method})
+    def cells(chosen: Sequence[Run], method: str) -> list[str]:
+        found = {tuple(getattr(r, h) for h in HYPERPARAMETERS): None for r in chosen if r.method == method}
+        return ["/".join(f"{v:g}" for v in cell if v is not None) for cell in found]
 
     def seeds(chosen: Sequence[Run]) -> int:
         return len({run.seed for run in chosen})
 
     lines = [
         f"Preset {preset}: {present} of {wanted} runs exist.",
-        f"{'':<28}{'here':>8}{'paper':>8}",
-        f"{'epochs':<28}{runs[0].protocol.epochs:>8}{Protocol().epochs:>8}",
-        f"{'seeds':<28}{seeds(runs):>8}{seeds(paper):>8}",
+        f"{'':<28}{'here':>6}{'paper':>7}",
+        f"{'epochs':<28}{runs[0].protocol.epochs:>6}{paper[0].protocol.epochs:>7}",
+        f"{'seeds':<28}{seeds(runs):>6}{seeds(paper):>7}",
     ]
     for method in dict.fromkeys(run.method for run in runs):
-        title = METHODS[method].title
-        lines.append(f"{title:<28}{cells(runs, method):>8}{cells(paper, method):>8}   hyperparameter cells")
+        here = cells(runs, method)
+        names = "/".join(h.strip("_") for h in HYPERPARAMETERS if h == "tau_alpha" or h in METHODS[method].uses)
+        listed = f"  {names}: {', '.join(here)}" if len(here) <= 5 else ""
+        lines.append(f"{METHODS[method].title:<28}{len(here):>6}{len(cells(paper, method)):>7}{listed}")
     diverged = frame[frame.status == "diverged"].key.nunique()
     if diverged:
         lines.append(f"{diverged} runs diverged; their cells cannot be selected.")
     return "\n".join(lines)
+
+
+def protocol(runs: Sequence[Run]) -> str:
+    """Every field of the protocol that the runs share, a line each."""
+    shared = runs[0].protocol
+    return "\n".join(f"{f.name:<30}{getattr(shared, f.name)}" for f in dataclasses.fields(shared))
+
+
+def provenance(frame: pd.DataFrame) -> pd.DataFrame:
+    """How many runs come from which device, precision, torch and code."""
+    columns = ["device", "precision", "torch", "sources"]
+    return frame.groupby(columns, dropna=False).key.nunique().rename("runs").reset_index()
+
+
+def check_one_row_a_seed(rows: pd.DataFrame) -> None:
+    """Raise ValueError if a method has a seed twice: the seed is the replicate, so n would be wrong."""
+    twice = rows[rows.duplicated(["method", "seed"])]
+    if len(twice):
+        raise ValueError(
+            f"{twice.method.iloc[0]!r} has more than one row for seed {twice.seed.iloc[0]}; choose one sigma."
+        )
 
 
 def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -51,6 +76,7 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> 
     Returns:
         Columns: method, reported, measured (mean over seeds), low and high (its 95 % interval), n (seeds).
     """
+    check_one_row_a_seed(rows)
     lines = []
     for name, method in METHODS.items():
         told = reported[(reported.method == name) & (reported.metric == metric)].value
@@ -67,6 +93,7 @@ def differences(rows: pd.DataFrame, metrics: Sequence[str], baseline: str = "sta
     Returns:
         Columns: method, n, and for each metric "mean [low, high]" with a * where the interval excludes zero.
     """
+    check_one_row_a_seed(rows)
     reference = rows[rows.method == baseline].set_index("seed")
     lines = []
     for method, row in METHODS.items():
@@ -95,7 +122,8 @@ def ranks(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> pd.DataFra
     told = reported[(reported.metric == metric) & reported.method.isin(contenders)].set_index("method").value
     mean = rows[rows.method.isin(contenders)].groupby("method")[metric].mean()
     table = pd.DataFrame({"measured": mean, "reported": told.reindex(mean.index)})
-    table["reported rank"] = table.reported.rank(ascending=False, method="min").astype("Int64").astype(str)
+    place = told.rank(ascending=False, method="min").reindex(mean.index)
+    table["reported rank"] = ["-" if pd.isna(p) else f"{p:.0f}" for p in place]
     table = table.sort_values("measured", ascending=False, kind="stable")
     table.insert(0, "rank", range(1, len(table) + 1))
     table.insert(1, "method", [METHODS[m].title for m in table.index])

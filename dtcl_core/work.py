@@ -1,7 +1,8 @@
 """Train what is missing: cut runs into stacks, train each, evaluate it, add its rows.
 
 A stack is the unit of work and of loss: its rows land together when it is done, and until then a checkpoint holds it.
-The cut depends on the missing runs alone, so a second call finds the checkpoint that the first one left behind.
+The cut depends on the runs asked for, not on those still missing, so a second call finds the checkpoint that the first
+one left behind.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from .device import resolve_device
 from .results import Store, default_path, make_rows
 from .streams import stream_of
 
+LINE_SECONDS = 60.0
 STACK_SIZE = {"cpu": 6, "cuda": 64}
 
 
@@ -70,30 +72,48 @@ def checkpoint_path(store: Store, runs: Sequence[Run]) -> Path:
 
 
 class Progress:
-    """A bar over run-epochs, shown on a terminal; elsewhere a line for each stack that is done."""
+    """Runs done and time left: a bar on a terminal, elsewhere a line about once a minute."""
 
     def __init__(self, stacks: Sequence[Sequence[Run]], quiet: bool = False):
-        total = sum(len(stack) * stack[0].protocol.epochs for stack in stacks)
-        self.runs, self.done, self.began = sum(map(len, stacks)), 0, time.monotonic()
+        self.total = sum(len(stack) * stack[0].protocol.epochs for stack in stacks)
+        self.runs, self.done = sum(map(len, stacks)), 0
+        self.trained = self.skipped = 0  # run-epochs, by this call and by earlier ones
+        self.began = self.told = time.monotonic()
         self.quiet = quiet
-        self.bar = tqdm(total=total, unit="run-epoch", disable=True if quiet else None, smoothing=0.1)
+        self.bar = tqdm(total=self.total, unit="run-epoch", disable=True if quiet else None, smoothing=0.1)
         self.bar.set_description(f"0 of {self.runs} runs")
 
     def epoch(self, stack: pretrain.Stack) -> None:
+        """An epoch of a stack is done."""
+        self.trained += len(stack.runs)
         self.bar.update(len(stack.runs))
+        if time.monotonic() - self.told > LINE_SECONDS:
+            self._tell()
 
     def skip(self, run_epochs: int) -> None:
         """Count work that an earlier call did, without letting it flatter the rate."""
+        self.skipped += run_epochs
         if not self.bar.disable:
-            self.bar.initial += run_epochs
-            self.bar.update(run_epochs)
+            for name in ("initial", "n", "last_print_n"):
+                setattr(self.bar, name, getattr(self.bar, name) + run_epochs)
+            self.bar.refresh()
 
     def stack_done(self, stack: pretrain.Stack) -> None:
+        """A stack's rows are stored."""
         self.done += len(stack.runs)
         self.bar.set_description(f"{self.done} of {self.runs} runs")
+        self._tell()
+
+    def _tell(self) -> None:
+        self.told = time.monotonic()
         if self.bar.disable and not self.quiet:
-            minutes = (time.monotonic() - self.began) / 60
-            print(f"{self.done} of {self.runs} runs done after {minutes:.1f} minutes", flush=True)
+            rate = max(self.trained, 1e-9) / (self.told - self.began)
+            left = (self.total - self.skipped - self.trained) / rate
+            print(
+                f"{self.done} of {self.runs} runs done; {self.skipped + self.trained} of {self.total} run-epochs, "
+                f"{rate:.2f} a second; about {left / 60:.0f} minutes left",
+                flush=True,
+            )
 
     def close(self) -> None:
         self.bar.close()
@@ -127,7 +147,10 @@ def compute(
     """
     store = store or Store()
     where = resolve_device(device)
-    stacks = cut_into_stacks(store.missing(runs), stack_size or STACK_SIZE[where.type], where.type != "cpu")
+    missing = {run.key for run in store.missing(runs)}
+    distinct = list({run.key: run for run in runs}.values())
+    cut = cut_into_stacks(distinct, stack_size or STACK_SIZE[where.type], where.type != "cpu")
+    stacks = [left for members in cut if (left := [run for run in members if run.key in missing])]
     if not stacks:
         return 0
     progress = Progress(stacks, quiet)

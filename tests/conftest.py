@@ -23,13 +23,21 @@ def all_methods(tiny) -> list[Run]:
     """One run of every method, both discriminators and two seeds among them."""
     return [
         Run("standard", 0.2, protocol=tiny),
+        Run("standard", 0.1, protocol=tiny),
         Run("standard", 0.1, seed=1, protocol=tiny),
         Run("same_domain", 0.2, protocol=tiny),
+        Run("same_domain", 0.4, protocol=tiny),
         Run("mmd", 0.2, lambda_=1.0, protocol=tiny),
+        Run("mmd", 0.3, lambda_=5.0, protocol=tiny),
         Run("dann", 0.2, lambda_=0.5, protocol=tiny),
+        Run("dann", 0.3, lambda_=2.0, protocol=tiny),
         Run("dann", 0.2, lambda_=0.5, seed=1, sigma=25, protocol=tiny),
         Run("dw_negatives", 0.2, 0.1, protocol=tiny),
+        Run("dw_negatives", 0.3, 0.3, protocol=tiny),
         Run("dw_pairs", 0.2, 0.1, protocol=tiny),
+        Run("dw_pairs", 0.3, 0.3, protocol=tiny),
         Run("dw_pairs", 0.2, 0.1, discriminator="batch", seed=1, protocol=tiny),
+        Run("dw_pairs", 0.3, 0.3, discriminator="batch", seed=1, protocol=tiny),
         Run("color_jitter", 0.2, protocol=tiny),
+        Run("color_jitter", 0.3, protocol=tiny),
     ]

@@ -21,7 +21,7 @@ def test_resize_crop_blur_equals_torchvision(digits):
     boxes = augment.random_resized_crop_boxes(200, key=("boxes",))
     sigmas = augment.random_blur_sigmas(200, (0.1, 2.0), 0.7, ("blur",))
     for kernel in (3, 5, 9):
-        ours = augment.resize_crop_blur(gray, torch.from_numpy(boxes), torch.from_numpy(sigmas), kernel)
+        ours = augment.resize_crop_blur(gray, boxes, sigmas, kernel)
         for image, box, sigma, view in zip(gray, boxes, sigmas, ours):
             top, left, height, width = box.tolist()
             theirs = reference.resized_crop(image[None], top, left, height, width, [28, 28], antialias=True)

@@ -1,6 +1,7 @@
 """The chapters as a reader runs them: parameters are checked, smoke runs train for real, outputs are there to compare."""
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,8 @@ from dtcl_core.experiments import REGISTRY
 
 ROOT = Path(__file__).parent.parent
 CHAPTERS = sorted((ROOT / "book").glob("*.ipynb"))
-EXPERIMENTS = [path for path in CHAPTERS if "preset:" in path.read_text()]
+EXPERIMENTS = [path for path in CHAPTERS if path.stem in REGISTRY]
+assert EXPERIMENTS, "no experiment chapter was found"
 
 
 def cells(path, tag=None):
@@ -95,10 +97,13 @@ def test_other_chapters_take_other_parameters(path, tmp_path, monkeypatch):
         ("main_table", {"methods": "simclr"}, "unknown method 'simclr'"),
         ("main_table", {"tau_alpha": 0}, "tau_alpha must be a number > 0, got 0"),
         ("main_table", {"device": "tpu"}, "device must be auto, cpu or cuda, got 'tpu'"),
-        ("main_table", {"preset": "big"}, "preset must be one of smoke, laptop, paper, got 'big'"),
+        ("main_table", {"preset": "big"}, "preset must be one of 'smoke', 'laptop', 'paper', got 'big'"),
         ("main_table", {"label_fraction": 0.5}, "label_fraction must be one of 0.01, 0.1, 1.0, got 0.5"),
         ("main_table", {"compute": "yes"}, "compute must be True or False, got 'yes'"),
         ("data", {"sigmas": "0,x"}, "sigmas: expected numbers"),
+        ("main_table", {"sigma": "0,50"}, "sigma must be a number >= 0, got '0,50'"),
+        ("data", {"seed": "a"}, "seed must be an integer >= 0, got 'a'"),
+        ("method", {"num_domains": 0}, "num_domains must be an integer >= 1, got 0"),
         ("method", {"tau_alpha": 0}, "tau_alpha must be a number > 0"),
     ],
 )
@@ -118,18 +123,32 @@ def test_check_parameters_reads_the_cell_before_the_injected_one():
         notebook.check_parameters(["", own, "# Parameters\nsgima = 3\nseeds = 2\n"])
 
 
-def test_a_failing_chapter_fails_the_build(tmp_path):
+@pytest.mark.parametrize("source", ["raise RuntimeError('deliberate')", "print('well done')"], ids=["fails", "works"])
+def test_a_failing_chapter_fails_the_build(tmp_path, source):
     (tmp_path / "book").mkdir()
     (tmp_path / "_config.yml").write_text((ROOT / "_config.yml").read_text())
-    (tmp_path / "book/references.bib").write_text((ROOT / "book/references.bib").read_text())
-    (tmp_path / "book/_toc.yml").write_text("format: jb-book\nroot: bad\n")
-    cells = [nbformat.v4.new_markdown_cell("# Bad"), nbformat.v4.new_code_cell("raise RuntimeError('no')")]
-    bad = nbformat.v4.new_notebook(cells=cells)
-    bad.metadata["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    nbformat.write(bad, tmp_path / "book/bad.ipynb")
+    shutil.copytree(ROOT / "book/_ext", tmp_path / "book/_ext")
+    shutil.copy(ROOT / "book/references.bib", tmp_path / "book")
+    (tmp_path / "book/_toc.yml").write_text("format: jb-book\nroot: chapter\n")
+    cells = [nbformat.v4.new_markdown_cell("# A chapter"), nbformat.v4.new_code_cell(source)]
+    chapter = nbformat.v4.new_notebook(cells=cells)
+    chapter.metadata["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    nbformat.write(chapter, tmp_path / "book/chapter.ipynb")
     build = [str(Path(sys.executable).parent / "jupyter-book"), "build", str(tmp_path / "book"), "-W", "--keep-going"]
-    done = subprocess.run(build, capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode != 0 and "RuntimeError" in done.stdout + done.stderr
+    done = subprocess.run(build, capture_output=True, text=True, cwd=tmp_path, check=False)
+    if "raise" in source:
+        assert done.returncode != 0 and "deliberate" in done.stdout + done.stderr
+    else:
+        assert done.returncode == 0, done.stderr
+        assert "well done" in (tmp_path / "_build/html/chapter.html").read_text()
+
+
+def test_the_introductions_code_runs(monkeypatch):
+    monkeypatch.chdir(ROOT / "book")
+    code = re.findall(r"```\{code-cell\}[^\n]*\n(.*?)```", (ROOT / "book/intro.md").read_text(), flags=re.DOTALL)
+    assert len(code) >= 2
+    lines = "\n".join(code).splitlines()
+    exec("\n".join(line for line in lines if not line.startswith(":")), {})
 
 
 @pytest.mark.parametrize("changed", ["dtcl_core/losses.py", "dtcl_core/reported.csv", "results/rows/b.jsonl"])

@@ -39,9 +39,12 @@ def another_value(f):
     if "choices" in f.metadata:
         return next((c for c in f.metadata["choices"] if c != f.default), None)
     if "each" in f.metadata:
-        return {"split_sizes": (6000, 1154, 1154, 2310), "crop_scale": (0.1, 1.0), "blur_sigma": (0.2, 2.0)}.get(
-            f.name, tuple(v + 1 for v in f.default)
-        )
+        return {
+            "split_sizes": (6000, 1154, 1154, 2310),
+            "crop_scale": (0.1, 1.0),
+            "blur_sigma": (0.2, 2.0),
+            "jitter_strengths": (0.1, 0.1, 0.1, 0.1),
+        }.get(f.name, tuple(v + 1 for v in f.default))
     return {"dropout": 0.2, "blur_probability": 0.3, "jitter_probability": 0.5, "lr_gamma": 0.5, "blur_kernel": 5,
             "kernel_size": 5}.get(f.name, f.default + 1)  # fmt: skip
 
@@ -93,6 +96,9 @@ def test_a_bad_run_is_refused(options, message):
         ({"blur_kernel": 4}, "kernels must be odd"),
         ({"crop_scale": (1.0, 0.2)}, "crop_scale must be a range"),
         ({"crop_scale": (0.2,)}, "crop_scale must be 2 numbers"),
+        ({"split_sizes": (150, 40, 40, 40)}, "split_sizes must sum"),
+        ({"split_sizes": (20_000, 40, 40, 40)}, "split_sizes must sum"),
+        ({"jitter_strengths": (1, 1, 1, 3)}, "hue's strength"),
         ({"batch_size": 10_000}, "batch_size must be at most"),
         ({"probe_features": "pca"}, "probe_features must be one of 'raw', 'standardized', 'l2', got 'pca'"),
         ({"symmetric": 1}, "symmetric must be one of"),

@@ -131,6 +131,8 @@ def test_any_digits_and_domains_from_a_whole_mnist(whole_mnist):
     [
         ({"sigma": -5}, "sigma must be .* -5"),
         ({"sigma": float("nan")}, "sigma must be"),
+        ({"sigma": "abc"}, "sigma must be a number >= 0, got 'abc'"),
+        ({"seed": "a"}, "seed must be an integer >= 0, got 'a'"),
         ({"seed": -1}, "seed must be .* -1"),
         ({"digits": (1, 2)}, "only 3 and 5 are packaged"),
         ({"digits": (3, 3)}, "digits must be"),

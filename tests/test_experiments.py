@@ -1,6 +1,5 @@
 import pytest
 
-from dtcl_core.config import Run
 from dtcl_core.experiments import PRESETS, REGISTRY
 from dtcl_core.methods import METHODS
 
@@ -45,7 +44,7 @@ def test_options_narrow_and_change_the_runs():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"preset": "full"}, "preset must be one of smoke, laptop, paper, got 'full'"),
+        ({"preset": "full"}, "preset must be one of 'smoke', 'laptop', 'paper', got 'full'"),
         ({"seeds": 0}, "seeds must be an integer >= 1, got 0"),
         ({"seeds": 2.5}, "seeds must be an integer"),
         ({"epochs": 0}, "epochs must be"),
@@ -53,6 +52,8 @@ def test_options_narrow_and_change_the_runs():
         ({"methods": "standard,mdm"}, "unknown method 'mdm'"),
         ({"tau_alpha": 0}, "tau_alpha must be a number > 0, got 0"),
         ({"tau_alpha": "a"}, "expected numbers"),
+        ({"tau_alpha": []}, "at least one number"),
+        ({"methods": []}, "at least one method"),
     ],
 )
 def test_bad_options_are_named(options, message):
@@ -60,5 +61,5 @@ def test_bad_options_are_named(options, message):
         MAIN.runs(**options)
 
 
-def test_runs_are_runs():
-    assert all(isinstance(r, Run) for r in MAIN.runs("laptop"))
+def test_no_run_is_listed_twice():
+    assert MAIN.runs("smoke", sigma="50,50", tau_alpha="0.1,0.1") == MAIN.runs("smoke", sigma=50, tau_alpha=0.1)

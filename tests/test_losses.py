@@ -199,6 +199,23 @@ def test_a_temperature_that_is_not_positive_is_refused(pair, tau):
         losses.info_nce(*pair, tau)
 
 
+def test_a_negative_tau_beta_is_refused():
+    with pytest.raises(ValueError, match="tau_beta must be >= 0, got -5"):
+        losses.pair_temperature(torch.zeros(2, 2), 0.1, -5, 0.01, 2)
+
+
+def test_half_precision_does_not_reach_the_loss():
+    z, z_pos = embeddings(32, 16, dtype=torch.float32), embeddings(32, 16, dtype=torch.float32, seed=1)
+    exact = losses.info_nce(z, z_pos, 0.02)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(losses.info_nce(z, z_pos, 0.02), exact)
+
+
+def test_mmd_survives_a_large_common_offset():
+    x, y = embeddings(20, 4, dtype=torch.float32), embeddings(20, 4, dtype=torch.float32, seed=1)
+    assert losses.mmd(x + 300, y + 300, (1.0,)).item() == pytest.approx(losses.mmd(x, y, (1.0,)).item(), abs=2e-4)
+
+
 def test_shapes_that_do_not_agree_are_refused():
     with pytest.raises(ValueError, match=r"\(4, 3\) and \(5, 3\)"):
         losses.info_nce(torch.zeros(4, 3), torch.zeros(5, 3), 0.1)

@@ -10,6 +10,7 @@ from dtcl_core import evaluate, pretrain
 from dtcl_core.config import Protocol, Run
 from dtcl_core.data import SPLITS
 from dtcl_core.encoder import Encoder
+from dtcl_core.methods import METHODS, Batch
 
 
 def parameters_of(stack, r):
@@ -119,7 +120,7 @@ def test_methods_of_a_seed_see_the_same_views_and_order(tiny):
 def test_a_restored_stack_goes_on_bit_for_bit(all_methods, tmp_path):
     whole = steps_of(all_methods, 2)
     half = steps_of(all_methods, 1)
-    half.save(tmp_path / "stack.pt")
+    pretrain.write_checkpoint(half.state(), tmp_path / "stack.pt")
     resumed = pretrain.Stack(all_methods, "cpu")
     resumed.restore(tmp_path / "stack.pt")
     resumed.train_epoch()
@@ -128,8 +129,7 @@ def test_a_restored_stack_goes_on_bit_for_bit(all_methods, tmp_path):
     assert evaluate.evaluate(whole) == evaluate.evaluate(resumed)
 
 
-def test_an_interrupted_training_goes_on_bit_for_bit(all_methods, tmp_path, monkeypatch):
-    monkeypatch.setattr(pretrain, "CHECKPOINT_SECONDS", 0.0)
+def test_an_interrupted_training_goes_on_bit_for_bit(all_methods, tmp_path):
     checkpoint, asked = tmp_path / "stack.pt", []
 
     def in_the_second_epoch():
@@ -164,12 +164,11 @@ def test_a_run_that_turns_to_nan_harms_no_neighbour(tiny):
         stack.train_epoch()
         stack.train_epoch()
     well, ill = evaluate.evaluate(healthy), evaluate.evaluate(broken)
-    bad = 1
-    for r in range(3):
-        if r == bad:
-            assert all(v is None for scores in ill[r].values() for v in scores.values())
+    for r, run in enumerate(healthy.runs):
+        if r == 1:
+            assert all(v is None for scores in ill[run.key].values() for v in scores.values())
         else:
-            assert well[r] == ill[r]
+            assert well[run.key] == ill[run.key]
 
 
 @pytest.mark.parametrize(
@@ -225,9 +224,33 @@ def test_embeddings_of_a_split_do_not_depend_on_the_other_runs(all_methods):
         assert torch.allclose(stack.embed(split)[chosen], stack.embed(split, chosen), atol=1e-5)
 
 
+def test_a_checkpoint_of_other_code_or_runs_is_not_used(tiny, tmp_path):
+    checkpoint, state = tmp_path / "stack.pt", pretrain.Stack([Run(protocol=tiny)], "cpu").state()
+    for change, message in [({"sources": "other"}, "other code"), ({"keys": ["other"]}, "other runs")]:
+        pretrain.write_checkpoint({**state, **change}, checkpoint)
+        with pytest.warns(UserWarning, match=f"stack.pt is not usable .*{message}"):
+            pretrain.train([Run(protocol=tiny)], "cpu", checkpoint=checkpoint)
+
+
+def test_a_symmetric_loss_swaps_posteriors_with_views():
+    generator = torch.Generator().manual_seed(0)
+    z, z_pos = torch.randn(2, 1, 6, 4, generator=generator)
+    first, second = torch.randn(2, 1, 6, 2, generator=generator).softmax(-1)
+    shared = {"domains": torch.tensor([[0, 1] * 3]), "num_domains": 2, "tau_min": 0.01}
+    shared |= {"tau_alpha": torch.tensor([0.2]), "tau_beta": torch.tensor([0.3])}
+    for view in ("negative_view", "anchor_view"):
+        there = Batch(z, z_pos, anchor_posterior=first, posterior=second, posterior_view=view, **shared)
+        back = Batch(z_pos, z, anchor_posterior=second, posterior=first, posterior_view=view, **shared)
+        for name in ("dw_negatives", "dw_pairs"):
+            both = METHODS[name].loss(there, symmetric=True)
+            assert torch.allclose(both, 0.5 * (METHODS[name].loss(there) + METHODS[name].loss(back)))
+
+
 def test_runs_of_different_protocols_do_not_stack(tiny):
     with pytest.raises(ValueError, match="must share protocol"):
         pretrain.Stack([Run(protocol=tiny), Run()], "cpu")
+    with pytest.raises(ValueError, match="a run twice"):
+        pretrain.Stack([Run(protocol=tiny), Run(protocol=tiny)], "cpu")
 
 
 def test_an_unusable_device_is_refused_before_training(tiny):

@@ -60,6 +60,8 @@ def test_a_torn_last_line_costs_that_line_only(store):
         lambda line: line.replace('"seed": 0', '"seed": 1'),
         lambda line: line.replace('"test_id": 0.8', '"test_id": 8.8'),
         lambda line: line.replace('"metrics"', '"metrix"'),
+        lambda line: line.replace('"0.1": ', '"0.2": '),
+        lambda line: line.replace('"status": "ok"', '"status": "diverged"'),
         lambda line: "[]\n",
         lambda line: "\xff\xfe garbage\n",
     ],
@@ -80,6 +82,16 @@ def test_the_older_row_wins_and_a_finished_one_before_a_diverged_one(store):
     store.add([row(run, "2026-01-01T00:00:00+00:00", status="diverged")])
     winner = store.rows()[run.key]
     assert winner["metrics"]["0.01"]["test_id"] == 0.7
+
+
+def test_rows_of_another_revision_are_passed_over_quietly(store):
+    old = row(Run(seed=3))
+    path = store.add([row(), old])
+    lines = path.read_text().splitlines()
+    path.write_text(lines[0] + "\n" + json.dumps({**json.loads(lines[1]), "revision": 0, "key": "0" * 16}) + "\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert list(store.rows()) == [row()["key"]]
 
 
 def test_a_diverged_run_is_kept_as_such(store):

@@ -134,16 +134,45 @@ def test_difference_table_stars_intervals_that_exclude_zero():
     assert "Standard CL" not in table.index
 
 
+def test_a_seed_that_counts_twice_is_refused():
+    rows = frame([("standard", {"tau_alpha": 0.1, "sigma": s}, 0, 0.5, 0.5) for s in (0, 50)])
+    rows = rows[rows.label_fraction == 0.01]
+    with pytest.raises(ValueError, match="more than one row for seed 0; choose one sigma"):
+        tables.compare_methods(rows, reported.main_comparison(), "test_ood")
+    with pytest.raises(ValueError, match="more than one row"):
+        tables.differences(rows, ["test_ood"])
+
+
+def test_a_protocol_field_added_later_does_not_split_a_protocol():
+    run = Run(seed=1)
+    old, new = run.to_dict(), Run(seed=0).to_dict()
+    del old["protocol"]["tau_min"]  # as if stored before the field came; its default means as before
+    scores = {"validation": 0.5, "test_id": 0.5, "test_ood": 0.5, "d_test_id": 0.5}
+    rows = [
+        {
+            "key": str(i),
+            "run": r,
+            "status": "ok",
+            "metrics": {"0.01": scores},
+            "provenance": {"created": ""},
+            "shard": "",
+        }
+        for i, r in enumerate([old, new])
+    ]
+    assert results.frame(rows).protocol.nunique() == 1
+
+
 def test_ranks_leave_the_oracle_out():
     table = tables.ranks(selected_rows(), reported.main_comparison(), "test_ood")
     assert table.method.tolist() == ["Domain-Weighted Pairs", "Standard CL"]
-    assert table["reported rank"].tolist() == ["1", "2"]
+    assert table["reported rank"].tolist() == ["1", "3"]  # among all that the paper ranks
 
 
 def test_description_counts_runs_and_cells():
     runs = REGISTRY["main_table"].runs("laptop")
     text = tables.describe("main_table", "laptop", runs, results.frame([]))
-    assert "0 of 42 runs exist" in text and "Domain-Weighted Pairs              2      40" in text
+    assert "0 of 42 runs exist" in text
+    assert "Domain-Weighted Pairs            2     40  tau_alpha/tau_beta: 0.075/0.5, 0.175/1" in text
 
 
 def test_tables_of_nothing_are_empty():

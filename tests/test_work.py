@@ -30,6 +30,35 @@ def test_the_cut_does_not_depend_on_the_order_asked(all_methods):
     assert work.cut_into_stacks(all_methods, 4) == work.cut_into_stacks(all_methods[::-1], 4)
 
 
+def test_a_stack_keeps_its_runs_while_others_finish(all_methods, tmp_path, monkeypatch):
+    # A checkpoint is named by the stack's runs: if finishing one stack moved the next, its checkpoint would be lost.
+    seen = []
+
+    def train(members, *_, **__):
+        seen.append({r.key for r in members})
+        raise pretrain.Interrupted
+
+    monkeypatch.setattr(pretrain, "train", train)
+    cut = work.cut_into_stacks(all_methods, 5, mix_streams=False)
+    assert len({len(s) for s in cut}) > 1
+    for finished in range(len(cut)):
+        monkeypatch.setattr(Store, "missing", lambda self, runs, n=finished: [r for s in cut[n:] for r in s])
+        with pytest.raises(pretrain.Interrupted):
+            work.compute(all_methods, Store(tmp_path), "cpu", stack_size=5, quiet=True)
+        assert seen[-1] == {r.key for r in cut[finished]}
+
+
+def test_progress_tells_time_left_without_a_terminal(all_methods, capsys, monkeypatch):
+    clock = iter([0.0, 10.0, 70.0, 70.0])
+    monkeypatch.setattr(work.time, "monotonic", lambda: next(clock))
+    progress = work.Progress([all_methods[:10]])  # 10 runs of 2 epochs
+    stack = type("Stack", (), {"runs": all_methods[:10]})()
+    progress.epoch(stack)  # within the first minute: silent
+    assert capsys.readouterr().out == ""
+    progress.stack_done(stack)
+    assert "10 of 10 runs done; 10 of 20 run-epochs, 0.14 a second; about 1 minutes left" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("count", [1, 3, 4, 20])
 def test_shards_hold_every_run_once(all_methods, count):
     parts = [work.shard_of(all_methods, i, count) for i in range(count)]
@@ -41,7 +70,7 @@ def test_compute_trains_what_is_missing_and_only_that(all_methods, tmp_path):
     store = Store(tmp_path)
     assert work.compute(all_methods[:3], store, "cpu", quiet=True) == 3
     first = store.rows()
-    assert work.compute(all_methods, store, "cpu", stack_size=4, quiet=True) == 7
+    assert work.compute(all_methods, store, "cpu", stack_size=4, quiet=True) == len(all_methods) - 3
     after = store.rows()
     assert after.keys() == {r.key for r in all_methods}
     assert all(after[key] == row for key, row in first.items())
@@ -52,8 +81,7 @@ def test_compute_trains_what_is_missing_and_only_that(all_methods, tmp_path):
     assert not list((tmp_path / ".checkpoints").glob("*"))
 
 
-def test_an_interrupted_compute_goes_on_to_the_same_rows(all_methods, tmp_path, monkeypatch):
-    monkeypatch.setattr(pretrain, "CHECKPOINT_SECONDS", 0.0)
+def test_an_interrupted_compute_goes_on_to_the_same_rows(all_methods, tmp_path):
     whole, stopped = Store(tmp_path / "whole"), Store(tmp_path / "stopped")
     work.compute(all_methods, whole, "cpu", quiet=True)
     stops = 0

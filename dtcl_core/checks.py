@@ -1,0 +1,40 @@
+"""Values are checked where they enter, and refused in one sentence that names them; inside, code trusts them."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+
+def checked_number(
+    name: str, value: Any, low: float = 0.0, high: float = math.inf, *, above: bool = False, integer: bool = False
+) -> int | float:
+    """`value` as a plain int or float.
+
+    Args:
+        name: how the message calls it.
+        value: what was given.
+        low, high: the range accepted.
+        above: whether `low` itself is refused.
+        integer: whether only whole numbers are accepted.
+
+    Raises:
+        ValueError: naming the value and what is accepted.
+    """
+    good = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    good = good and (value > low if above else value >= low) and value <= high
+    if good and integer and not isinstance(value, Integral):
+        good = float(value).is_integer()
+    if not good:
+        kind = "an integer" if integer else "a number"
+        bound = f"{'>' if above else '>='} {low:g}" + ("" if high == math.inf else f" and <= {high:g}")
+        raise ValueError(f"{name} must be {kind} {bound}, got {value!r}.")
+    return int(value) if integer else float(value) + 0.0  # + 0.0 turns -0.0 into 0.0
+
+
+def checked_choice(name: str, value: Any, accepted: tuple[Any, ...] | list[Any]) -> Any:
+    """`value`, or a ValueError that names it and what is accepted (True is not 1 here)."""
+    if not any(value is a or (type(value) is type(a) and value == a) for a in accepted):
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, accepted))}, got {value!r}.")
+    return value
