@@ -87,29 +87,22 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> 
     return pd.DataFrame(lines, columns=["method", "reported", "measured", "low", "high", "n"])
 
 
-def differences(rows: pd.DataFrame, metrics: Sequence[str], baseline: str = "standard") -> pd.DataFrame:
-    """Paired differences of each method to a baseline, over the seeds both have, with 95 % t intervals.
+def differences(rows: pd.DataFrame, metric: str, baseline: str = "standard") -> pd.DataFrame:
+    """Paired differences of each method to a baseline, over the seeds both have.
 
     Returns:
-        Columns: method, n, and for each metric "mean [low, high]" with a * where the interval excludes zero.
+        Columns: method, difference (mean), low and high (its 95 % t interval), n (seeds), and a * in the last, unnamed
+        column where the interval excludes zero.
     """
     check_one_row_a_seed(rows)
-    reference = rows[rows.method == baseline].set_index("seed")
+    reference = rows[rows.method == baseline].set_index("seed")[metric]
     lines = []
-    for method, row in METHODS.items():
-        mine = rows[rows.method == method].set_index("seed")
-        if method == baseline or mine.empty:
-            continue
-        line: dict[str, object] = {"method": row.title}
-        for metric in metrics:
-            d = paired_difference(mine[metric], reference[metric])
-            line["n"] = d.n
-            clear = d.n > 1 and (d.low > 0 or d.high < 0)
-            text = "-" if d.n == 0 else f"{d.mean:+.3f}" if d.n < 2 else f"{d.mean:+.3f} [{d.low:+.3f}, {d.high:+.3f}]"
-            line[SHORT[metric]] = text + (" *" if clear else "  ")
-        lines.append(line)
-    table = pd.DataFrame(lines, columns=["method", "n", *(SHORT[m] for m in metrics)])
-    return table
+    for name, method in METHODS.items():
+        mine = rows[rows.method == name].set_index("seed")[metric]
+        if name != baseline and len(mine) and len(reference):
+            d = paired_difference(mine, reference)
+            lines.append((method.title, d.mean, d.low, d.high, d.n, "*" if d.low > 0 or d.high < 0 else " "))
+    return pd.DataFrame(lines, columns=["method", "difference", "low", "high", "n", ""])
 
 
 def ranks(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> pd.DataFrame:
