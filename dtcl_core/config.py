@@ -126,7 +126,7 @@ class Protocol(Checked):
 
     # --- encoder ------------------------------------------------------------------------------------------------
     # Paper: three blocks of convolution, batch norm, dropout and ReLU, then one linear layer to 16 dimensions.
-    # open: widths; the smallest that tells 3 from 5 well, because every run costs in proportion.
+    # open: widths; narrow, because every run costs in proportion. Not calibrated yet.
     channels: tuple[int, ...] = numbers((16, 16, 32), low=1)
     kernel_size: int = number(3, low=1, high=27)
     # open: strided convolutions cost a quarter of convolution then pooling.

@@ -52,6 +52,7 @@ def test_encoder_equals_a_plain_module(downsampling, order):
     protocol = Protocol(channels=(4, 6, 8), downsampling=downsampling, block_order=order)
     stack = Encoder([0, 1], protocol)
     images = torch.rand(2, 10, 3, 28, 28)
+    references: dict[int, nn.Module] = {}
     for training in (True, False):  # the first pass moves the running statistics that the second one uses
         stack.train(training)
         ours = stack(images, [1, 1])
@@ -66,14 +67,12 @@ def test_encoder_equals_a_plain_module(downsampling, order):
                     layers += [conv, *(rest if order == "norm-dropout-relu" else rest[::-1]), *pool]
                     before = width
                 plain = nn.Sequential(*layers)
-                PLAIN[r] = plain
-            plain = PLAIN[r].train(training)
-            features = plain(images[r]).permute(0, 2, 3, 1).flatten(1)  # ours flattens channels last
+                references[r] = plain
+            features = (
+                references[r].train(training)(images[r]).permute(0, 2, 3, 1).flatten(1)
+            )  # ours flattens channels last
             theirs = features @ stack.weight[r] + stack.bias[r]
             assert torch.allclose(ours[r], theirs, atol=1e-5)
-
-
-PLAIN: dict[int, nn.Module] = {}
 
 
 def test_initial_weights_follow_the_seed_and_pytorchs_range():
