@@ -196,14 +196,30 @@ def random_color_jitter(
     return factors.astype(np.float32), order
 
 
-def color_jitter(images: torch.Tensor, factors: torch.Tensor, order: np.ndarray) -> torch.Tensor:
-    """Apply the four operations to each image [B, 3, H, W] with its own factors [B, 4], in its own order [B, 4].
+def jitter_places(order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which images get which operation when, for `color_jitter`.
 
-    `order` stays on the host, so that choosing who gets which operation needs no reading from the device.
+    Args:
+        order: int [B, 4], each row a permutation: the operation done p-th to an image.
+
+    Returns:
+        places int64 [4, B], for each place the images sorted by the operation they get there, and counts int [4, 4], how
+        many images get each operation at each place. The counts stay on the host, so that nothing waits for a device.
     """
-    images = images.clone()
-    for place in range(4):
-        for operation, adjust in enumerate(JITTER_OPERATIONS):
-            chosen = torch.from_numpy(np.flatnonzero(order[:, place] == operation)).to(images.device, non_blocking=True)
-            images[chosen] = adjust(images[chosen], factors[chosen, operation])
+    places = np.argsort(order.T, axis=1, kind="stable")
+    return places, np.stack([np.bincount(place, minlength=len(JITTER_OPERATIONS)) for place in order.T])
+
+
+def color_jitter(
+    images: torch.Tensor, factors: torch.Tensor, places: torch.Tensor | np.ndarray, counts: np.ndarray
+) -> torch.Tensor:
+    """Apply the four operations to each image [B, 3, H, W] with its own factors [B, 4], in its own order.
+
+    Args:
+        places, counts: of `jitter_places`; places may be a tensor.
+    """
+    images, places = images.clone(), torch.as_tensor(places, device=images.device)
+    for place, numbers in zip(places, counts.tolist()):
+        for operation, chosen in enumerate(place.split(numbers)):
+            images[chosen] = JITTER_OPERATIONS[operation](images[chosen], factors[chosen, operation])
     return images

@@ -1,9 +1,10 @@
-"""Where to train, and how to keep a CPU's memory warm."""
+"""Where to train, in which precision, how many runs fit, and how to keep a CPU's memory warm."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
@@ -25,6 +26,37 @@ def resolve_device(device: str | torch.device = "auto") -> torch.device:
     if index and int(index) >= torch.cuda.device_count():
         raise ValueError(f"device {name!r} was asked for, but there are {torch.cuda.device_count()} GPUs here.")
     return torch.device(name)
+
+
+def resolve_precision(precision: str, device: torch.device) -> str:
+    """The precision of convolutions: "float32", "bfloat16", or for "auto" the one that the device is good at.
+
+    That is bfloat16 on a GPU with such matrix units (compute capability 8.0 on) and on a CPU with AMX.
+
+    Raises:
+        ValueError: for another name.
+    """
+    if precision not in ("auto", "float32", "bfloat16"):
+        raise ValueError(f"precision must be auto, float32 or bfloat16, got {precision!r}.")
+    if precision != "auto":
+        return precision
+    if device.type == "cuda":
+        return "bfloat16" if torch.cuda.get_device_capability(device) >= (8, 0) else "float32"
+    amx = getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
+    return "bfloat16" if amx() else "float32"
+
+
+def reproducible(device: torch.device) -> AbstractContextManager:
+    """Convolutions that give the same bits every time, in the precision asked for (cuDNN would round to TF32)."""
+    if device.type == "cpu":
+        return nullcontext()
+    return torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
+
+
+def free_bytes(device: torch.device) -> int:
+    """Memory that a GPU has left for tensors: what its driver calls free, and what PyTorch holds but does not use."""
+    free, _ = torch.cuda.mem_get_info(device)
+    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
 
 
 def keep_freed_memory() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -51,6 +52,22 @@ def initial(seeds: Sequence[int], shape: tuple[int, ...], fan_in: int, name: str
     return nn.Parameter(torch.stack([drawn[seed] for seed in seeds]).float())
 
 
+class _ReluDrop(torch.autograd.Function):
+    """``relu(x)`` with the units whose ceiling is 0 dropped, in one pass in place; its gradient is one pass too."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor, ceiling: Tensor) -> Tensor:
+        out = x.clamp_(x.new_zeros(()), ceiling)
+        ctx.mark_dirty(out)
+        ctx.save_for_backward(out)
+        return out
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
+        (out,) = ctx.saved_tensors
+        return torch.ops.aten.threshold_backward(gradient, out, 0), None
+
+
 class Encoder(nn.Module):
     """R encoders (with projector heads, if any), each initialised by its seed.
 
@@ -59,6 +76,9 @@ class Encoder(nn.Module):
         protocol: widths, kernel, dropout and the rest of the encoder's shape.
         projector: None, "linear" or "mlp": the head between the embedding and the loss.
         projector_dim: the head's output dimension.
+
+    Attributes:
+        dtype: of the convolutions and feature maps; the linear layers are always float32.
     """
 
     def __init__(
@@ -69,7 +89,7 @@ class Encoder(nn.Module):
         projector_dim: int | None = None,
     ):
         super().__init__()
-        self.protocol, self.runs = protocol, len(seeds)
+        self.protocol, self.runs, self.dtype = protocol, len(seeds), torch.float32
         kernel, before = protocol.kernel_size, 3
         self.convolutions, self.scales, self.shifts = nn.ParameterList(), nn.ParameterList(), nn.ParameterList()
         for block, width in enumerate(protocol.channels):
@@ -96,7 +116,7 @@ class Encoder(nn.Module):
         self,
         images: Tensor,
         counts: Sequence[int],
-        masks: Sequence[Tensor] | None = None,
+        masks: Sequence[Sequence[Tensor]] | None = None,
         runs: Tensor | None = None,
     ) -> Tensor:
         """Embeddings of images.
@@ -104,14 +124,14 @@ class Encoder(nn.Module):
         Args:
             images: [V, B, 3, 28, 28]: V streams of images.
             counts: how many runs look at each stream, in order; they sum to R (or to the number of `runs`).
-            masks: dropout masks [V, B, side, side, channels] of each block, already divided by the keep rate; None for
-                no dropout.
+            masks: for each block the dropout ceilings of the streams, [B, side, side, channels] each: 0 drops a unit,
+                infinity keeps it; None for no dropout.
             runs: indices of the runs asked for; None means all. Only all runs' batch statistics are tracked.
 
         Returns:
             [R, B, embedding_dim], float32.
         """
-        x = images
+        x = [stream.to(self.dtype) for stream in images]
         for block in range(len(self.convolutions)):
             x = self._block(block, x, counts, None if masks is None else masks[block], runs)
         weight, bias = self._of(self.weight, runs), self._of(self.bias, runs)
@@ -133,9 +153,11 @@ class Encoder(nn.Module):
     def _of(parameter: Tensor, runs: Tensor | None) -> Tensor:
         return parameter if runs is None else parameter[runs]
 
-    def _block(self, block: int, x: Tensor, counts: Sequence[int], mask: Tensor | None, runs: Tensor | None) -> Tensor:
+    def _block(
+        self, block: int, x: Any, counts: Sequence[int], mask: Sequence[Tensor] | None, runs: Tensor | None
+    ) -> Tensor:
         protocol = self.protocol
-        kernel = self._of(self.convolutions[block], runs)
+        kernel = self._of(self.convolutions[block], runs).to(self.dtype)
         stride = 2 if protocol.downsampling == "stride" else 1
         options = {"stride": stride, "padding": protocol.kernel_size // 2}
         if block == 0:  # each stream is one dense convolution for all runs that look at it
@@ -144,32 +166,35 @@ class Encoder(nn.Module):
             x = maps[0] if len(maps) == 1 else torch.cat(maps, 1)
         else:
             x = F.conv2d(x, kernel.flatten(0, 1), groups=kernel.shape[0], **options)
+        ceiling = None if mask is None else self._ceiling(mask, counts, x)
         if protocol.block_order == "relu-norm-dropout":
-            x = self._drop(self._norm(block, F.relu(x), runs), mask, counts)
+            x = self._norm(block, F.relu(x), runs, ceiling is not None)
+            x = x if ceiling is None else x.masked_fill(ceiling == 0, 0.0)
         else:
-            x = self._drop(F.relu(self._norm(block, x, runs)), mask, counts)
+            x = self._norm(block, x, runs, ceiling is not None)
+            x = F.relu(x) if ceiling is None else _ReluDrop.apply(x, ceiling)
         if protocol.downsampling == "max_pool":
             x = F.max_pool2d(x, 2)
         elif protocol.downsampling == "average_pool":
             x = F.avg_pool2d(x, 2)
         return x
 
-    def _norm(self, block: int, x: Tensor, runs: Tensor | None) -> Tensor:
+    def _norm(self, block: int, x: Tensor, runs: Tensor | None, dropping: bool) -> Tensor:
         mean, var = getattr(self, f"mean{block}"), getattr(self, f"var{block}")
         track = runs is None or not self.training
+        # What dropout keeps is divided by the keep rate: here, where it costs nothing, for ReLU commutes with it.
+        kept = 1 - self.protocol.dropout if dropping else 1.0
         return F.batch_norm(
             x,
             self._of(mean, runs).view(-1) if track else None,
             self._of(var, runs).view(-1) if track else None,
-            self._of(self.scales[block], runs).flatten(),
-            self._of(self.shifts[block], runs).flatten(),
+            self._of(self.scales[block], runs).flatten() / kept,
+            self._of(self.shifts[block], runs).flatten() / kept,
             training=self.training,
         )
 
     @staticmethod
-    def _drop(x: Tensor, mask: Tensor | None, counts: Sequence[int]) -> Tensor:
-        if mask is None:
-            return x
+    def _ceiling(mask: Sequence[Tensor], counts: Sequence[int], like: Tensor) -> Tensor:
         # Channels last, as the activations are, and written out for every run: far quicker than broadcasting.
-        wide = [m.repeat(1, 1, 1, count) for m, count in zip(mask, counts)]
-        return x * (wide[0] if len(wide) == 1 else torch.cat(wide, -1)).permute(0, 3, 1, 2)
+        wide = [m.to(like.dtype).repeat(1, 1, 1, count) for m, count in zip(mask, counts)]
+        return (wide[0] if len(wide) == 1 else torch.cat(wide, -1)).permute(0, 3, 1, 2)

@@ -13,13 +13,24 @@ import json
 import math
 
 import numpy as np
+import torch
+from torch import Tensor
+
+MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)  # of Philox 4x64; Salmon et al. 2011
+WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
+ROUNDS = 10
+LOW32 = 0xFFFFFFFF
+
+
+def _words(key: tuple[str | int, ...]) -> np.ndarray:
+    """The generator's own key, two uint64 words, of ours."""
+    text = json.dumps(key, separators=(",", ":"))
+    return np.frombuffer(hashlib.blake2b(text.encode(), digest_size=16).digest(), dtype="<u8")
 
 
 def raw(count: int, *key: str | int) -> np.ndarray:
     """`count` uint64 words that depend on `key` alone."""
-    text = json.dumps(key, separators=(",", ":"))
-    digest = hashlib.blake2b(text.encode(), digest_size=16).digest()
-    return np.random.Philox(key=np.frombuffer(digest, dtype="<u8")).random_raw(count)
+    return np.random.Philox(key=_words(key)).random_raw(count)
 
 
 def uniform(shape: int | tuple[int, ...], *key: str | int) -> np.ndarray:
@@ -43,3 +54,32 @@ def permutation(n: int, *key: str | int) -> np.ndarray:
 def bits16(count: int, *key: str | int) -> np.ndarray:
     """`count` uniform 16-bit integers, the cheapest draw there is: four to a word (dropout masks use it)."""
     return raw(-(-count // 4), *key).astype("<u8", copy=False).view("<u2")[:count]
+
+
+def bits16_on(device: torch.device, count: int, keys: list[tuple[str | int, ...]]) -> Tensor:
+    """`bits16(count, *key)` of each key, int32 [keys, count], drawn on a device: no copy, and the very same numbers."""
+    blocks = -(-count // 16)  # four words of four draws each
+    words = torch.from_numpy(np.stack([_words(key) for key in keys]).view(np.int64)).to(device)
+    zero = torch.zeros(len(keys), blocks, dtype=torch.int64, device=device)
+    counter = [torch.arange(1, blocks + 1, device=device).expand_as(zero), zero, zero, zero]
+    k = [words[:, :1], words[:, 1:]]
+    for _ in range(ROUNDS):
+        high0, low0 = _multiply(counter[0], MULTIPLIERS[0])
+        high1, low1 = _multiply(counter[2], MULTIPLIERS[1])
+        counter = [high1 ^ counter[1] ^ k[0], low1, high0 ^ counter[3] ^ k[1], low0]
+        k = [k[0] + _signed(WEYL[0]), k[1] + _signed(WEYL[1])]
+    drawn = torch.stack(counter, -1)[..., None] >> torch.arange(0, 64, 16, device=device)
+    return (drawn & 0xFFFF).int().flatten(1)[:, :count]
+
+
+def _signed(word: int) -> int:
+    """A 64-bit word as the int64 of the same bits: PyTorch computes in those, modulo 2^64."""
+    return word - (1 << 64) if word >> 63 else word
+
+
+def _multiply(a: Tensor, b: int) -> tuple[Tensor, Tensor]:
+    """High and low word of the product of uint64 words, held as int64."""
+    a_high, a_low, b_high, b_low = (a >> 32) & LOW32, a & LOW32, b >> 32, b & LOW32
+    middle = a_high * b_low + ((a_low * b_low >> 32) & LOW32)
+    cross = a_low * b_high + (middle & LOW32)
+    return a_high * b_high + ((middle >> 32) & LOW32) + ((cross >> 32) & LOW32), a * _signed(b)

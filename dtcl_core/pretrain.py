@@ -10,7 +10,6 @@ parameters, its optimisers and its epoch, and that is all a checkpoint holds.
 
 from __future__ import annotations
 
-import os
 import pickle
 import time
 import warnings
@@ -25,12 +24,15 @@ import torch
 from torch import Tensor, nn
 
 from . import discriminator
+from .checkpoint import copied, read_checkpoint, write_checkpoint
 from .config import Protocol, Run
-from .device import keep_freed_memory, resolve_device
+from .device import keep_freed_memory, reproducible, resolve_device, resolve_precision
 from .encoder import Encoder
+from .losses import same_domain
 from .methods import METHODS, Batch
 from .provenance import SOURCES
 from .streams import Streams, stream_of
+from .traces import TemperatureRecorder, Trace, traces_of
 
 EMBED_BATCH = 1155  # images embedded at a time outside training; divides the splits nearly evenly
 CHECKPOINT_SECONDS = 15.0
@@ -45,29 +47,14 @@ def shape_of(run: Run) -> tuple[Any, ...]:
     return (run.protocol, run.projector, run.projector_dim)
 
 
-def _copied(tree: Any) -> Any:
-    """A nested dict or list with every tensor copied."""
-    if isinstance(tree, Tensor):
-        return tree.detach().clone()
-    if isinstance(tree, dict):
-        return {key: _copied(value) for key, value in tree.items()}
-    return [_copied(value) for value in tree] if isinstance(tree, list) else tree
-
-
-def write_checkpoint(state: dict[str, Any], path: Path) -> None:
-    """Write a stack's state to `path`, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    torch.save(state, temporary)
-    os.replace(temporary, path)
-
-
 class Group(NamedTuple):
     """The runs of a stack that share a method and a kind of discriminator, with their hyperparameters [R]."""
 
     method: str
     discriminator: str | None
     runs: Tensor
+    streams: list[int]  # what they look at,
+    counts: list[int]  # and how many of them look at each
     tau_alpha: Tensor
     tau_beta: Tensor
     lambda_: Tensor
@@ -79,6 +66,8 @@ class Stack:
     Args:
         runs: any runs that share a protocol and a projector, each once; the stack orders them by stream.
         device: see `resolve_device`.
+        precision: "float32", "bfloat16" (convolutions; the last layer, losses and solvers stay in float32) or "auto".
+        record: whether temperatures are recorded; see `traces`.
 
     Attributes:
         runs: the runs, ordered by stream.
@@ -88,7 +77,13 @@ class Stack:
         losses: [epochs done, R] mean loss of each epoch.
     """
 
-    def __init__(self, runs: Sequence[Run], device: str | torch.device = "auto"):
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        device: str | torch.device = "auto",
+        precision: str = "auto",
+        record: bool = False,
+    ):
         if not runs:
             raise ValueError("a stack needs at least one run.")
         if len(set(runs)) < len(runs):
@@ -96,6 +91,7 @@ class Stack:
         if len({shape_of(run) for run in runs}) > 1:
             raise ValueError("the runs of a stack must share protocol, projector and projector_dim.")
         self.device = resolve_device(device)
+        self.precision = resolve_precision(precision, self.device)
         if self.device.type == "cpu":
             keep_freed_memory()
         self.runs = sorted(runs, key=lambda run: (stream_of(run), list(METHODS).index(run.method)))
@@ -108,12 +104,14 @@ class Stack:
         self._build_groups()
         self.epoch, self.seconds = 0, 0.0
         self.losses: list[Tensor] = []
+        self.recorder = TemperatureRecorder(self.runs, self.streams.num_domains, self.device) if record else None
 
     # --- set-up -------------------------------------------------------------------------------------------------
 
     def _build_networks(self) -> None:
         p, first = self.protocol, self.runs[0]
         self.encoder = Encoder([r.seed for r in self.runs], p, first.projector, first.projector_dim).to(self.device)
+        self.encoder.dtype = getattr(torch, self.precision)
         self.optimizers = [torch.optim.Adam(self.encoder.parameters(), lr=p.learning_rate, fused=True)]
         # DANN's classifiers: one for every run of the stack that uses one, from zero, with an optimiser of their own.
         users = [r for r in self.runs if "adversary" in METHODS[r.method].uses]
@@ -132,6 +130,7 @@ class Stack:
         self.groups = []
         for method, kind in kinds:
             index = [i for i, r in enumerate(self.runs) if (r.method, r.discriminator or "") == (method, kind)]
+            looks = Counter(self.stream_of_run[i].item() for i in index)
 
             def values(name: str, index: list[int] = index) -> Tensor:
                 return torch.tensor([float(getattr(self.runs[i], name) or 0.0) for i in index], device=self.device)
@@ -141,6 +140,8 @@ class Stack:
                     method,
                     kind or None,
                     torch.tensor(index, device=self.device),
+                    list(looks),
+                    list(looks.values()),
                     values("tau_alpha"),
                     values("tau_beta"),
                     values("lambda_"),
@@ -149,42 +150,35 @@ class Stack:
 
     # --- embedding ----------------------------------------------------------------------------------------------
 
-    def _streams_of(self, runs: Tensor | None) -> tuple[list[int], list[int]]:
-        """The streams that the runs look at, and how many runs each, in order."""
-        if runs is None:
-            return list(range(len(self.counts))), self.counts
-        counts = Counter(self.stream_of_run[runs].tolist())
-        return list(counts), list(counts.values())
-
     @torch.no_grad()
-    def embed(self, split: str, runs: Tensor | None = None) -> Tensor:
+    def embed(self, split: str, group: Group | None = None) -> Tensor:
         """Embeddings [R, N, embedding_dim] of a split's clean images, in evaluation mode."""
-        streams, counts = self._streams_of(runs)
+        streams, counts = (range(len(self.counts)), self.counts) if group is None else (group.streams, group.counts)
+        runs = None if group is None else group.runs
         chunks = zip(*(self.streams.clean_chunks(s, split, EMBED_BATCH) for s in streams))
-        with self._mode(training=False):
+        with self._mode(training=False), reproducible(self.device):
             return torch.cat([self.encoder(images, counts, runs=runs) for images in chunks], 1)
 
     @torch.no_grad()
-    def _embed_for_discriminator(self, runs: Tensor) -> tuple[Tensor, Tensor]:
+    def _embed_for_discriminator(self, group: Group) -> tuple[Tensor, Tensor]:
         """Embeddings [R, N, k] of the training images and their domains [R, N], as the protocol says."""
-        p = self.protocol
+        p, runs = self.protocol, group.runs
         domains = self.streams.domains[self.stream_of_run[runs]]
         if p.discriminator_inputs == "clean" and p.discriminator_mode == "eval":
-            return self._project(self.embed("train", runs), runs), domains
-        streams, counts = self._streams_of(runs)
+            return self._project(self.embed("train", group), runs), domains
         parts, training = [], p.discriminator_mode == "train"
         with self._mode(training):
             for start in range(0, self.streams.size, p.batch_size):
                 host = np.arange(start, min(start + p.batch_size, self.streams.size))
                 index = self.streams.upload(host)
                 if p.discriminator_inputs == "augmented":
-                    images = [self.streams.views(s, index, host, 0) for s in streams]
+                    images = [self.streams.views(s, index, host, 0) for s in group.streams]
                 else:
-                    images = [self.streams.clean(s, index) for s in streams]
+                    images = [self.streams.clean(s, index) for s in group.streams]
                 masks = self.streams.dropout_masks(len(host), self.epoch, "discriminator", start) if training else None
                 if masks is not None:
-                    masks = [[block[s] for s in streams] for block in masks]
-                parts.append(self.encoder(images, counts, masks, runs=runs))
+                    masks = [[block[s] for s in group.streams] for block in masks]
+                parts.append(self.encoder(images, group.counts, masks, runs=runs))
         return self._project(torch.cat(parts, 1), runs), domains
 
     def _project(self, z: Tensor, runs: Tensor) -> Tensor:
@@ -264,10 +258,10 @@ class Stack:
 
         losses = z.new_zeros(len(self.runs))
         for group in self.groups:
-            loss = METHODS[group.method].loss(
-                self._batch(group, z, z_pos, domains, posteriors), self.protocol.symmetric
-            )
-            losses = losses.index_add(0, group.runs, loss)
+            method, batch = METHODS[group.method], self._batch(group, z, z_pos, domains, posteriors)
+            losses = losses.index_add(0, group.runs, method.loss(batch, self.protocol.symmetric))
+            if self.recorder is not None and group.discriminator is not None:
+                self.recorder.add(group.runs, method.pairs(batch)["tau_neg"].detach(), same_domain(batch.domains))
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
         losses.sum().backward()
@@ -287,18 +281,20 @@ class Stack:
         self.streams.draw(self.epoch)
         self.encoder.train()
         posteriors = {
-            g.method: self._fit_discriminator(*self._embed_for_discriminator(g.runs))
+            g.method: self._fit_discriminator(*self._embed_for_discriminator(g))
             for g in self.groups
             if g.discriminator == "global"
         }
-        count = self.streams.size
-        steps = count // p.batch_size if p.drop_last else -(-count // p.batch_size)
+        steps = self.streams.steps
         total = torch.zeros(len(self.runs), device=self.device)
         for number in range(steps):
             if should_stop():
                 raise Interrupted
-            total += self.step(number, posteriors)
+            with reproducible(self.device):
+                total += self.step(number, posteriors)
         self.losses.append(total / steps)
+        if self.recorder is not None:
+            self.recorder.end_epoch()
         self.epoch += 1
         self.seconds += time.perf_counter() - began
 
@@ -312,10 +308,16 @@ class Stack:
             "epoch": self.epoch,
             "seconds": self.seconds,
             "losses": list(self.losses),
-            "encoder": _copied(self.encoder.state_dict()),
-            "adversary": _copied(self.adversary.state_dict()),
-            "optimizers": [_copied(optimizer.state_dict()) for optimizer in self.optimizers],
+            "encoder": copied(self.encoder.state_dict()),
+            "adversary": copied(self.adversary.state_dict()),
+            "optimizers": [copied(optimizer.state_dict()) for optimizer in self.optimizers],
+            "precision": self.precision,
+            "temperatures": None if self.recorder is None else list(self.recorder.epochs),
         }
+
+    def traces(self) -> list[Trace]:
+        """What each run recorded."""
+        return traces_of(self.runs, torch.stack(self.losses), self.recorder)
 
     def restore(self, path: Path) -> None:
         """Go on from a checkpoint of the same runs.
@@ -323,11 +325,17 @@ class Stack:
         Raises:
             ValueError: if it belongs to other runs, or was written by other code.
         """
-        state = torch.load(path, map_location=self.device, weights_only=True)
+        state = read_checkpoint(path, self.device)
         if state["keys"] != [run.key for run in self.runs]:
             raise ValueError("it belongs to other runs")
         if state["sources"] != SOURCES:
             raise ValueError("it was written by other code")
+        if state["precision"] != self.precision:
+            raise ValueError(f"it was trained in {state['precision']}")
+        if self.recorder is not None:
+            if state["temperatures"] is None:
+                raise ValueError("it holds no temperatures")
+            self.recorder.epochs = list(state["temperatures"])
         self.epoch, self.seconds, self.losses = state["epoch"], state["seconds"], list(state["losses"])
         self.encoder.load_state_dict(state["encoder"])
         self.adversary.load_state_dict(state["adversary"])
@@ -339,6 +347,8 @@ def train(
     runs: Sequence[Run],
     device: str | torch.device = "auto",
     *,
+    precision: str = "auto",
+    record: bool = False,
     checkpoint: Path | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     on_restore: Callable[[Stack], None] = lambda stack: None,
@@ -349,6 +359,7 @@ def train(
     Args:
         runs: runs that share a protocol and a projector.
         device: "auto", "cpu", "cuda" or "cuda:N".
+        precision, record: see `Stack`.
         checkpoint: file to go on from if it exists, and to write every few seconds while training. One that cannot be
             read, or belongs to other runs, is named in a warning and training starts anew.
         should_stop: asked before every step.
@@ -361,14 +372,14 @@ def train(
     Raises:
         Interrupted: when `should_stop` turned true. With a checkpoint, the epoch under way is lost, no more.
     """
-    stack = Stack(runs, device)
+    stack = Stack(runs, device, precision, record)
     if checkpoint is not None and checkpoint.exists():
         try:
             stack.restore(checkpoint)
             on_restore(stack)
         except (ValueError, RuntimeError, KeyError, EOFError, pickle.UnpicklingError) as error:
             warnings.warn(f"checkpoint {checkpoint} is not usable ({error}); training starts anew.", stacklevel=2)
-            stack = Stack(runs, device)
+            stack = Stack(runs, device, precision, record)
     saved = time.monotonic()
     while stack.epoch < stack.protocol.epochs:
         before = None if checkpoint is None else stack.state()

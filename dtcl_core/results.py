@@ -33,6 +33,7 @@ from .data import LABEL_FRACTIONS
 from .evaluate import METRICS
 from .pretrain import Stack
 from .provenance import SOURCES, commit
+from .traces import Trace
 
 RUN_COLUMNS = (
     "method", "discriminator", "sigma", "seed", "tau_alpha", "tau_beta", "lambda_", "projector", "projector_dim",
@@ -56,7 +57,7 @@ def make_rows(stack: Stack, metrics: dict[str, dict[str, dict[str, float | None]
     """Rows for a trained stack, from what `evaluate.evaluate` returned."""
     device = stack.device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
-    created = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    created = datetime.now(timezone.utc).isoformat(timespec="microseconds")
     rows = []
     for run in stack.runs:
         scores = metrics[run.key]
@@ -74,7 +75,7 @@ def make_rows(stack: Stack, metrics: dict[str, dict[str, dict[str, float | None]
                     "torch": torch.__version__,
                     "device": device.type,
                     "device_name": name,
-                    "precision": "float32",
+                    "precision": stack.precision,
                     "stack": len(stack.runs),
                     "seconds": round(stack.seconds / len(stack.runs), 2),
                     "created": created,
@@ -104,6 +105,22 @@ def check_row(row: Any) -> None:
         raise ValueError(f"its key {row['key']!r} does not follow from its configuration ({run.key})")
 
 
+def write_whole(text: str, target: Path) -> None:
+    """Write a file so that it is there whole and on disk when this returns, or not at all."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=target.parent, suffix=".tmp")
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
 class Store:
     """A folder of shards.
 
@@ -123,22 +140,32 @@ class Store:
         """
         for row in rows:
             check_row(row)
-        self.rows_path.mkdir(parents=True, exist_ok=True)
         text = "".join(json.dumps(row, sort_keys=True, allow_nan=False) + "\n" for row in rows)
         stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S")
         target = self.rows_path / f"{stamp}-{secrets.token_hex(4)}.jsonl"
-        descriptor, temporary = tempfile.mkstemp(dir=self.rows_path, suffix=".tmp")
-        try:
-            with os.fdopen(descriptor, "w") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, target)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        write_whole(text, target)
         return target
+
+    def add_trace(self, trace: Trace) -> None:
+        """Write what a run recorded; a later trace of the same run replaces it."""
+        write_whole(json.dumps(trace.to_dict(), allow_nan=False) + "\n", self._trace_path(trace.key))
+
+    def trace(self, run: Run) -> Trace | None:
+        """What a run recorded; None, with a warning that names the file, if it cannot be trusted."""
+        path = self._trace_path(run.key)
+        if not path.exists():
+            return None
+        try:
+            trace = Trace.from_dict(json.loads(path.read_bytes().decode("utf-8", errors="replace")))
+            if trace.key != run.key or len(trace.loss) != run.protocol.epochs:
+                raise ValueError("it belongs to another run")
+        except ValueError as error:
+            warnings.warn(f"{path.name} is left out: {error}", stacklevel=2)
+            return None
+        return trace
+
+    def _trace_path(self, key: str) -> Path:
+        return self.path / "traces" / f"{key}.json"
 
     def _lines(self) -> Iterator[tuple[Path, int, str]]:
         for shard in sorted(self.rows_path.glob("*.jsonl")):
@@ -165,10 +192,14 @@ class Store:
                 best[row["key"]] = (rank, row)
         return {key: row for key, (_, row) in best.items()}
 
-    def missing(self, runs: Iterable[Run]) -> list[Run]:
-        """Those of `runs` that have no row yet, each once, in order."""
+    def missing(self, runs: Iterable[Run], traced: bool = False) -> list[Run]:
+        """Those of `runs` that have no row yet (or, if `traced`, no row or no trace), each once, in order."""
         present = self.rows()
-        return [run for key, run in {run.key: run for run in runs}.items() if key not in present]
+        return [
+            run
+            for key, run in {run.key: run for run in runs}.items()
+            if key not in present or (traced and self.trace(run) is None)
+        ]
 
     def load(self, runs: Iterable[Run] | None = None) -> pd.DataFrame:
         """The winning rows as a data frame, one line a run and label fraction; see `load`."""

@@ -1,14 +1,16 @@
 """What runs look at: images, and an epoch's views of them, made once for all runs that share them.
 
 A *stream* is a seed, a sigma and whether colours are jittered. Orders, crops, blurs, jitter and dropout masks are drawn
-on the host by key, an epoch at a time, and uploaded; the draws are indexed by image, so that the batch size does not
-decide what an image looks like.
+by key, an epoch at a time, on the host (a GPU draws the masks itself, the very same); the draws of views are indexed by
+image, so that the batch size does not decide what an image looks like.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -59,37 +61,97 @@ class Streams:
         self.colors = torch.stack([d.colors("train") for d in self.data]).to(device)
         self.domains = torch.stack([d.domains("train") for d in self.data]).to(device)
         self.size, self.num_domains = self.gray.shape[1], self.data[0].num_training_domains
+        self._dropped_below = round(protocol.dropout * 65536)  # of the 16 bits drawn for a unit
+        self._infinity = torch.tensor(torch.inf, device=device)
+        self._kept: dict[tuple[int, int, int], Tensor] = {}
+        self._thread, self._ahead = ThreadPoolExecutor(1), {}
 
     def upload(self, array: np.ndarray) -> Tensor:
-        return torch.from_numpy(np.ascontiguousarray(array)).to(self.device, non_blocking=True)
+        """A host array on the device; a GPU does not wait for it."""
+        tensor = torch.from_numpy(np.ascontiguousarray(array))
+        return tensor if self.device.type == "cpu" else tensor.pin_memory().to(self.device, non_blocking=True)
+
+    @property
+    def steps(self) -> int:
+        """Training steps in an epoch."""
+        p = self.protocol
+        return self.size // p.batch_size if p.drop_last else -(-self.size // p.batch_size)
+
+    # --- an epoch's draws ---------------------------------------------------------------------------------------
 
     def draw(self, epoch: int) -> None:
-        """Draw order, crops, blurs and jitter of an epoch for every stream, keyed by (seed, purpose, epoch)."""
-        p = self.protocol
+        """Draw order, crops, blurs, jitter and dropout of an epoch for every stream, keyed by (seed, purpose, epoch).
 
-        def both(drawing, *arguments, purpose: str, seed: int) -> np.ndarray:
-            return np.stack([drawing(self.size, *arguments, (seed, purpose, epoch, view)) for view in range(2)])
+        While a GPU trains this epoch, a thread draws the next one.
+        """
+        drawn = self._ahead.pop(epoch).result() if epoch in self._ahead else self._drawn(epoch)
+        self.host_order, boxes, blurs, jitters = drawn
+        self.order, self.boxes, self.blurs = self.upload(self.host_order), self.upload(boxes), self.upload(blurs)
+        self.jitters = [[(self.upload(f), order) for f, order in both] if both else None for both in jitters]
+        if self.device.type == "cuda":
+            self._ahead = {epoch + 1: self._thread.submit(self._drawn, epoch + 1)}
+            self._draw_dropout(epoch)
 
-        def boxes(count: int, key: tuple) -> np.ndarray:
-            return augment.random_resized_crop_boxes(count, p.crop_scale, p.crop_ratio, key=key)
+    def _drawn(self, epoch: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, list]:
+        """Orders [V, N], boxes [V, 2, N, 4], blurs [V, 2, N] and jitters of an epoch, on the host."""
+        p, seeds = self.protocol, [s.seed for s in self.streams]
 
-        seeds = [s.seed for s in self.streams]
-        self.host_order = np.stack([keyed.permutation(self.size, seed, "order", epoch) for seed in seeds])
-        self.order = self.upload(self.host_order)
-        self.boxes = self.upload(np.stack([both(boxes, purpose="crop", seed=seed) for seed in seeds]))
-        blur = (augment.random_blur_sigmas, p.blur_sigma, p.blur_probability)
-        self.blurs = self.upload(np.stack([both(*blur, purpose="blur", seed=seed) for seed in seeds]))
-        self.jitters = [
-            [
-                augment.random_color_jitter(
-                    self.size, p.jitter_strengths, p.jitter_probability, (s.seed, "jitter", epoch, view)
-                )
-                for view in range(2)
-            ]
-            if s.jitter
-            else None
-            for s in self.streams
-        ]
+        def both(draw: Callable[[tuple], Any], purpose: str, seed: int) -> list:
+            return [draw((seed, purpose, epoch, view)) for view in range(2)]
+
+        def boxes(key: tuple) -> np.ndarray:
+            return augment.random_resized_crop_boxes(self.size, p.crop_scale, p.crop_ratio, key=key)
+
+        def blurs(key: tuple) -> np.ndarray:
+            return augment.random_blur_sigmas(self.size, p.blur_sigma, p.blur_probability, key)
+
+        def jitter(key: tuple) -> tuple[np.ndarray, np.ndarray]:
+            return augment.random_color_jitter(self.size, p.jitter_strengths, p.jitter_probability, key)
+
+        return (
+            np.stack([keyed.permutation(self.size, seed, "order", epoch) for seed in seeds]),
+            np.stack([both(boxes, "crop", seed) for seed in seeds]),
+            np.stack([both(blurs, "blur", seed) for seed in seeds]),
+            [both(jitter, "jitter", s.seed) if s.jitter else None for s in self.streams],
+        )
+
+    def _draw_dropout(self, epoch: int) -> None:
+        """Draw the masks of all training steps of an epoch at once: on a GPU, launches cost more than numbers."""
+        self._kept = {}
+        if self.protocol.dropout:
+            for seed in {s.seed for s in self.streams}:
+                for block, shape in enumerate(dropout_shapes(self.protocol)):
+                    keys = [(seed, "dropout", epoch, step, block) for step in range(self.steps)]
+                    count = 2 * self.protocol.batch_size * math.prod(shape)
+                    bits = keyed.bits16_on(self.device, count, keys)
+                    self._kept[seed, epoch, block] = bits >= self._dropped_below
+
+    def dropout_masks(self, count: int, *purpose: str | int) -> list[list[Tensor]] | None:
+        """Ceilings [count, side, side, channels] of each block for each stream: 0 drops a unit, infinity keeps it.
+
+        They are keyed by seed and purpose, (epoch, step) in training, and so shared by the runs of a seed, and the same
+        on every device. None if nothing is dropped.
+        """
+        if not self.protocol.dropout:
+            return None
+        shapes, made = dropout_shapes(self.protocol), {}
+        for seed in {s.seed for s in self.streams}:
+            for block, shape in enumerate(shapes):
+                kept = self._kept_units(count * math.prod(shape), seed, purpose, block).view(count, *shape)
+                made[seed, block] = torch.where(kept, self._infinity, 0.0)
+        return [[made[s.seed, block] for s in self.streams] for block in range(len(shapes))]
+
+    def _kept_units(self, count: int, seed: int, purpose: tuple[str | int, ...], block: int) -> Tensor:
+        """Which of `count` units dropout keeps."""
+        if self.device.type == "cpu":
+            bits = keyed.bits16(count, seed, "dropout", *purpose, block)
+            return torch.from_numpy(bits >= self._dropped_below)
+        epoch, *step = purpose
+        if len(step) == 1 and (seed, epoch, block) in self._kept:
+            return self._kept[seed, epoch, block][step[0], :count]
+        return keyed.bits16_on(self.device, count, [(seed, "dropout", *purpose, block)])[0] >= self._dropped_below
+
+    # --- images -------------------------------------------------------------------------------------------------
 
     def views(self, stream: int, index: Tensor, host_index: np.ndarray, view: int) -> Tensor:
         """One view [B, 3, 28, 28] (channels last in memory) of the images at `index`, as drawn for this epoch."""
@@ -102,7 +164,8 @@ class Streams:
         images = self.paint(gray, self.colors[stream][index])
         if jitter is not None:
             factors, order = jitter[view]
-            images = augment.color_jitter(images, self.upload(factors[host_index]), order[host_index])
+            places, counts = augment.jitter_places(order[host_index])
+            images = augment.color_jitter(images.contiguous(), factors[index], self.upload(places), counts)
             if early:
                 matrix = augment.blur_matrix(blur, p.blur_kernel, images.shape[-1])[:, None]
                 images = matrix @ images @ matrix.transpose(-1, -2)
@@ -124,20 +187,3 @@ class Streams:
 
     def normalize(self, images: Tensor) -> Tensor:
         return 2 * images - 1 if self.protocol.input_normalization == "half" else images
-
-    def dropout_masks(self, count: int, *purpose: str | int) -> list[list[Tensor]] | None:
-        """Masks [count, side, side, channels] of each block for each stream, divided by the keep rate.
-
-        They are keyed by seed and purpose, and so shared by the runs of a seed. None if nothing is dropped.
-        """
-        rate = self.protocol.dropout
-        if rate == 0:
-            return None
-        made: dict[tuple[int, int], Tensor] = {}
-        shapes = dropout_shapes(self.protocol)
-        for seed in {s.seed for s in self.streams}:
-            for block, shape in enumerate(shapes):
-                bits = keyed.bits16(count * int(np.prod(shape)), seed, "dropout", *purpose, block)
-                keep = self.upload(bits >= round(rate * 65536))
-                made[seed, block] = keep.view(count, *shape).float().div_(1 - rate)
-        return [[made[s.seed, block] for s in self.streams] for block in range(len(shapes))]

@@ -8,26 +8,52 @@ one left behind.
 from __future__ import annotations
 
 import hashlib
+import math
 import time
+import warnings
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from pathlib import Path
 
+import torch
 from tqdm import tqdm
 
 from . import evaluate, pretrain
-from .config import Run
-from .device import resolve_device
+from .checks import checked_choice
+from .config import Protocol, Run
+from .device import free_bytes, resolve_device, resolve_precision
+from .encoder import IMAGE_SIZE, dropout_shapes
 from .results import Store, default_path, make_rows
 from .streams import stream_of
 
 LINE_SECONDS = 60.0
-STACK_SIZE = {"cpu": 6, "cuda": 64}
+CPU_STACK = 6  # more gain nothing: their feature maps leave the cache
+GPU_STACK = 192  # keeps a large GPU busy; more would only delay rows
+MEMORY_SHARE = 0.7  # of what is free, for what the estimate below leaves out
+ENGINES = ("local", "ray")
 
 
 def default_store(preset: str) -> Store:
     """Where a preset's rows belong: the committed results, or for `smoke` a folder beside them that is not committed."""
     return Store(default_path() / "smoke" if preset == "smoke" else default_path())
+
+
+def bytes_of_run(protocol: Protocol, precision: str) -> int:
+    """About the memory that one more run of a stack takes while it trains."""
+    activations = sum(2 * protocol.batch_size * math.prod(shape) for shape in dropout_shapes(protocol))
+    maps = 6 * (4 if precision == "float32" else 2)  # convolution, norm, ceiling, and the gradients under way
+    pairs = 12 * 4 * protocol.batch_size**2  # similarities, temperatures, logits and their gradients
+    clean = protocol.channels[0] * (IMAGE_SIZE**2 // 4) * pretrain.EMBED_BATCH * maps
+    return max(activations * maps + pairs, clean)
+
+
+def stack_size_for(device: torch.device, protocol: Protocol, precision: str) -> int:
+    """How many runs to train at once: few on a CPU, on a GPU what its free memory holds, within reason."""
+    if device.type == "cpu":
+        return CPU_STACK
+    most = max(1, int(MEMORY_SHARE * free_bytes(device) / bytes_of_run(protocol, precision)))
+    # Powers of two, so that a little more or less memory next time cuts the same stacks and finds their checkpoints.
+    return GPU_STACK if most >= GPU_STACK else 1 << (most.bit_length() - 1)
 
 
 def cut_into_stacks(runs: Sequence[Run], size: int, mix_streams: bool = True) -> list[list[Run]]:
@@ -90,8 +116,9 @@ class Progress:
         if time.monotonic() - self.told > LINE_SECONDS:
             self._tell()
 
-    def skip(self, run_epochs: int) -> None:
-        """Count work that an earlier call did, without letting it flatter the rate."""
+    def restored(self, stack: pretrain.Stack) -> None:
+        """Count what an earlier call did of a stack, without letting it flatter the rate."""
+        run_epochs = stack.epoch * len(stack.runs)
         self.skipped += run_epochs
         if not self.bar.disable:
             for name in ("initial", "n", "last_print_n"):
@@ -119,22 +146,62 @@ class Progress:
         self.bar.close()
 
 
+def train_stack(
+    members: Sequence[Run],
+    store: Store,
+    device: str | torch.device,
+    *,
+    precision: str = "auto",
+    record: bool = False,
+    should_stop: Callable[[], bool] = lambda: False,
+    progress: Progress | None = None,
+) -> None:
+    """Train one stack, evaluate it and store its rows and traces; a checkpoint beside the rows holds it till then."""
+    checkpoint = checkpoint_path(store, members)
+    callbacks = {} if progress is None else {"on_restore": progress.restored, "on_epoch": progress.epoch}
+    stack = pretrain.train(
+        members,
+        device,
+        precision=precision,
+        record=record,
+        checkpoint=checkpoint,
+        should_stop=should_stop,
+        **callbacks,
+    )
+    rows = make_rows(stack, evaluate.evaluate(stack))
+    if record:
+        for trace in stack.traces():
+            store.add_trace(trace)
+    store.add(rows)
+    checkpoint.unlink(missing_ok=True)
+    if progress is not None:
+        progress.stack_done(stack)
+
+
 def compute(
     runs: Sequence[Run],
     store: Store | None = None,
     device: str = "auto",
     *,
+    precision: str = "auto",
     stack_size: int | None = None,
+    record: bool = False,
+    engine: str = "local",
     should_stop: Callable[[], bool] = lambda: False,
     quiet: bool = False,
 ) -> int:
     """Train and store those of `runs` that have no row yet.
 
+    A stack that does not fit into a GPU's memory is halved, and so are the ones after it.
+
     Args:
         runs: the runs asked for.
         store: where rows are looked for and added; None means the project's results.
         device: "auto", "cpu", "cuda" or "cuda:N".
-        stack_size: most runs trained at once; None picks what suits the device.
+        precision: "auto", "float32" or "bfloat16"; see `device.resolve_precision`.
+        stack_size: most runs trained at once; None picks what suits the device and its free memory.
+        record: whether runs must have a trace too (`traces.Trace`); those without one are trained.
+        engine: "local", or "ray" for the machines of a Ray cluster (see `cluster`).
         should_stop: asked before every training step.
         quiet: no progress at all.
 
@@ -142,32 +209,56 @@ def compute(
         How many runs were trained.
 
     Raises:
-        ValueError: for an unusable device, before any training.
+        ValueError: for an unusable device, precision or engine, before any training.
         Interrupted: when `should_stop` turned true; what was done is kept, and the next call goes on from there.
     """
     store = store or Store()
+    if checked_choice("engine", engine, ENGINES) == "ray":
+        from . import cluster
+
+        return cluster.compute(
+            runs, store, device, precision=precision, stack_size=stack_size, record=record,
+            should_stop=should_stop, quiet=quiet,
+        )  # fmt: skip
     where = resolve_device(device)
-    missing = {run.key for run in store.missing(runs)}
-    distinct = list({run.key: run for run in runs}.values())
-    cut = cut_into_stacks(distinct, stack_size or STACK_SIZE[where.type], where.type != "cpu")
-    stacks = [left for members in cut if (left := [run for run in members if run.key in missing])]
+    precision = resolve_precision(precision, where)
+    stacks = missing_stacks(runs, store, where, precision, stack_size, record)
     if not stacks:
         return 0
     progress = Progress(stacks, quiet)
     try:
-        for members in stacks:
-            checkpoint = checkpoint_path(store, members)
-            stack = pretrain.train(
-                members,
-                where,
-                checkpoint=checkpoint,
-                should_stop=should_stop,
-                on_restore=lambda s: progress.skip(s.epoch * len(s.runs)),
-                on_epoch=progress.epoch,
-            )
-            store.add(make_rows(stack, evaluate.evaluate(stack)))
-            checkpoint.unlink(missing_ok=True)
-            progress.stack_done(stack)
+        while stacks:
+            members = stacks.pop(0)
+            try:
+                train_stack(
+                    members, store, where,
+                    precision=precision, record=record, should_stop=should_stop, progress=progress,
+                )  # fmt: skip
+            except torch.OutOfMemoryError:
+                if len(members) == 1:
+                    raise
+                torch.cuda.empty_cache()
+                warnings.warn(f"a stack of {len(members)} runs does not fit into memory; it is halved.", stacklevel=2)
+                most = -(-len(members) // 2)
+                stacks = [part for stack in [members, *stacks] for part in cut_into_stacks(stack, most)]
     finally:
         progress.close()
     return progress.done
+
+
+def missing_stacks(
+    runs: Sequence[Run],
+    store: Store,
+    device: torch.device,
+    precision: str,
+    stack_size: int | None = None,
+    record: bool = False,
+) -> list[list[Run]]:
+    """The work units: stacks cut from all the runs asked for, less the runs that exist."""
+    missing = {run.key for run in store.missing(runs, traced=record)}
+    distinct = list({run.key: run for run in runs}.values())
+    if not missing:
+        return []
+    size = stack_size or stack_size_for(device, distinct[0].protocol, precision)
+    cut = cut_into_stacks(distinct, size, mix_streams=device.type != "cpu")
+    return [left for members in cut if (left := [run for run in members if run.key in missing])]

@@ -98,7 +98,7 @@ def test_each_adjustment_equals_torchvision(digits, ours, theirs, factors):
 def test_color_jitter_applies_each_images_factors_in_its_own_order(digits):
     images = digits.split("test_ood").images[:48]
     factors, order = augment.random_color_jitter(48, (0.8, 0.8, 0.8, 0.2), 1.0, ("jitter",))
-    ours = augment.color_jitter(images, torch.from_numpy(factors), order)
+    ours = augment.color_jitter(images, torch.from_numpy(factors), *augment.jitter_places(order))
     theirs = [a[1] for a in ADJUSTMENTS]
     for image, factor, places, view in zip(images, factors, order, ours):
         for operation in places:

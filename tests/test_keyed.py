@@ -1,4 +1,6 @@
 import numpy as np
+import pytest
+import torch
 from scipy import stats
 
 from dtcl_core import keyed
@@ -35,3 +37,10 @@ def test_distributions():
 def test_permutation_holds_every_index_once():
     order = keyed.permutation(1000, 0, "p")
     assert sorted(order) == list(range(1000)) and not np.array_equal(order, np.arange(1000))
+
+
+@pytest.mark.parametrize("count", [1, 16, 1000])
+def test_a_device_draws_the_same_bits(count):
+    keys = [(seed, "dropout", 3, 1) for seed in range(20)]
+    drawn = keyed.bits16_on(torch.device("cpu"), count, keys)
+    assert np.array_equal(drawn.numpy(), np.stack([keyed.bits16(count, *key) for key in keys]))

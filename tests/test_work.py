@@ -7,10 +7,11 @@ import sys
 import time
 
 import pytest
+import torch
 
 from dtcl_core import __main__ as command_line
 from dtcl_core import pretrain, work
-from dtcl_core.config import Run
+from dtcl_core.config import Protocol, Run
 from dtcl_core.results import Store
 from dtcl_core.streams import stream_of
 
@@ -42,7 +43,7 @@ def test_a_stack_keeps_its_runs_while_others_finish(all_methods, tmp_path, monke
     cut = work.cut_into_stacks(all_methods, 5, mix_streams=False)
     assert len({len(s) for s in cut}) > 1
     for finished in range(len(cut)):
-        monkeypatch.setattr(Store, "missing", lambda self, runs, n=finished: [r for s in cut[n:] for r in s])
+        monkeypatch.setattr(Store, "missing", lambda self, runs, traced, n=finished: [r for s in cut[n:] for r in s])
         with pytest.raises(pretrain.Interrupted):
             work.compute(all_methods, Store(tmp_path), "cpu", stack_size=5, quiet=True)
         assert seen[-1] == {r.key for r in cut[finished]}
@@ -186,3 +187,34 @@ def test_help_explains_itself(capsys):
     text = capsys.readouterr().out
     for word in ("--preset", "--device", "--shard", "--time-limit", "smoke", "laptop", "paper"):
         assert word in text
+
+
+def test_a_stack_that_does_not_fit_is_halved_and_nothing_is_lost(all_methods, tmp_path, monkeypatch):
+    tried, train = [], pretrain.train
+
+    def small_memory(members, *arguments, **options):
+        tried.append(len(members))
+        if len(members) > 3:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return train(members, *arguments, **options)
+
+    monkeypatch.setattr(pretrain, "train", small_memory)
+    store = Store(tmp_path)
+    with pytest.warns(UserWarning, match="a stack of .* runs does not fit into memory; it is halved"):
+        assert work.compute(all_methods, store, "cpu", stack_size=12, quiet=True) == len(all_methods)
+    assert store.rows().keys() == {r.key for r in all_methods}
+    assert max(tried) > 3 and sum(n for n in tried if n <= 3) == len(all_methods)  # each trained once
+    monkeypatch.setattr(pretrain, "train", lambda *_, **__: (_ for _ in ()).throw(torch.OutOfMemoryError("none left")))
+    with pytest.raises(torch.OutOfMemoryError):
+        work.compute([Run(protocol=all_methods[0].protocol, seed=99)], store, "cpu", quiet=True)
+
+
+def test_the_size_of_a_stack_follows_the_memory_that_is_free(monkeypatch):
+    gpu, sizes = torch.device("cuda"), {}
+    for gigabytes in (0.001, 1, 1.1, 16, 80, 140):
+        monkeypatch.setattr(work, "free_bytes", lambda device, g=gigabytes: int(g * 2**30))
+        sizes[gigabytes] = [work.stack_size_for(gpu, Protocol(), p) for p in ("float32", "bfloat16")]
+        assert all(s * work.bytes_of_run(Protocol(), "float32") <= g * 2**30 for g, (s, _) in sizes.items() if s > 1)
+    assert sizes[0.001] == [1, 1] and sizes[140] == [work.GPU_STACK] * 2
+    assert sizes[1] == sizes[1.1]  # a little more memory cuts the same stacks
+    assert 1 < sizes[1][0] <= sizes[1][1] <= sizes[16][0]
