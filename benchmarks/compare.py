@@ -1,95 +1,99 @@
-"""Seconds that an epoch of one run costs: the engine against its peers, side by side in one process.
+"""Every speed figure of the book: the engine beside its peers, the cost of a stack, the parts of a step.
 
-    python benchmarks/compare.py --device cpu --stacks 1,2,4,8 --out benchmarks/cpu.csv
+    python -m dtcl_core benchmark --device cpu
 
-Peers and engine take turns, round after round, because machines are noisy: quote the ratios. Needs `lightly` and
-`torchvision` for the plain loop.
+writes `<device>.csv` and `<device>_parts.csv` beside this file. Peers and engine take turns, round after round, because
+machines are noisy: quote the ratios. The plain loop needs `lightly` and `torchvision` (the extra `benchmark`); without
+them it is left out and no ratio to it is given.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import platform
+import importlib.util
 import statistics
-import sys
-from datetime import datetime, timezone
+from collections.abc import Callable
+from pathlib import Path
 
+import machine
+import parts
 import peers
 import torch
 
 from dtcl_core import pretrain
 from dtcl_core.config import Protocol, Run
-from dtcl_core.device import keep_freed_memory, resolve_device
-from dtcl_core.provenance import SOURCES
+from dtcl_core.device import keep_freed_memory, resolve_device, resolve_precision
+
+HERE = Path(__file__).parent
+STACKS = {"cpu": "1,2,4,6,12,24", "cuda": "1,4,16,64,192,768"}
+ENSEMBLE = {"cpu": 6, "cuda": 64}
 
 
-def engine(protocol: Protocol, device: torch.device, runs: int) -> float:
+def engine(protocol: Protocol, device: torch.device, precision: str, runs: int) -> float:
     """Seconds a run-epoch in a stack of `runs` runs of one stream."""
-    taus = [0.05 + 0.01 * i for i in range(runs)]
-    stack = pretrain.Stack([Run("standard", tau, protocol=protocol) for tau in taus], device)
-    return peers.seconds_of(stack.train_epoch, device) / runs
+    members = [Run("standard", 0.05 + 0.001 * i, protocol=protocol) for i in range(runs)]
+    return peers.seconds_of(pretrain.Stack(members, device, precision).train_epoch, device) / runs
 
 
-def machine(device: torch.device) -> str:
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    names = [line.split(":")[1].strip() for line in _cpu_lines() if line.startswith("model name")]
-    return names[0] if names else platform.processor()
+def contenders(protocol: Protocol, device: torch.device, precision: str, sizes: list[int]) -> dict[str, Callable]:
+    """What takes turns: a function for each name that returns seconds a run-epoch."""
+    many = ENSEMBLE[device.type]
+    chosen: dict[str, Callable[[], float]] = {}
+    if all(importlib.util.find_spec(name) for name in ("lightly", "torchvision")):
+        chosen["plain loop"] = lambda: peers.plain_loop(protocol, device)
+    else:
+        print("The plain loop is left out: it needs lightly and torchvision.")
+    chosen["batched loop"] = lambda: peers.batched_loop(protocol, device)
+    chosen[f"torch.func, {many} models"] = lambda: peers.ensemble(protocol, device, many)
+    for size in sizes:
+        chosen[f"engine, stack of {size}"] = lambda size=size: engine(protocol, device, precision, size)
+    return chosen
 
 
-def _cpu_lines() -> list[str]:
-    try:
-        with open("/proc/cpuinfo") as file:
-            return file.readlines()
-    except OSError:
-        return []
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m dtcl_core benchmark", description=__doc__.split("\n")[0])
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--stacks", default="1,2,4,8", help="stack sizes of the engine, with commas between them")
+    parser.add_argument("--precision", default="auto")
+    parser.add_argument("--stacks", help="stack sizes of the engine, with commas between them")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--out", help="a CSV file for the figures")
-    options = parser.parse_args()
+    parser.add_argument("--out", type=Path, default=HERE, help="folder for the figures (default: benchmarks/)")
+    options = parser.parse_args(arguments)
     device, protocol = resolve_device(options.device), Protocol()
+    precision = resolve_precision(options.precision, device)
     keep_freed_memory()  # for every contender alike
 
-    sizes = [int(size) for size in options.stacks.split(",")]
-    contenders = {
-        "plain loop": lambda: peers.plain_loop(protocol, device),
-        "batched loop": lambda: peers.batched_loop(protocol, device),
-        f"torch.func, {sizes[-1]} models": lambda: peers.ensemble(protocol, device, sizes[-1]),
-    }
-    for size in sizes:
-        contenders[f"engine, stack of {size}"] = lambda size=size: engine(protocol, device, size)
-
-    times: dict[str, list[float]] = {name: [] for name in contenders}
+    sizes = [int(size) for size in (options.stacks or STACKS[device.type]).split(",")]
+    entered = contenders(protocol, device, precision, sizes)
+    times: dict[str, list[float]] = {name: [] for name in entered}
     for number in range(options.rounds):
-        for name, measure in contenders.items():
-            times[name].append(measure())
-            print(f"round {number + 1}: {name:<24}{times[name][-1]:8.3f} s a run-epoch", flush=True)
+        for name, measure in entered.items():
+            try:
+                times[name].append(measure())
+            except torch.OutOfMemoryError:
+                print(f"{name} does not fit into memory.")
+                continue
+            print(f"round {number + 1}: {name:<24}{times[name][-1]:10.4f} s a run-epoch", flush=True)
 
-    first = next(iter(contenders))
     rows = []
-    for name, seconds in times.items():
-        ratios = [a / b for a, b in zip(times[first], seconds)]
-        rows.append((name, statistics.median(seconds), min(seconds), max(seconds), statistics.median(ratios)))
-    print(f"\n{'':<26}{'median s':>10}{'min':>8}{'max':>8}{'times faster than the plain loop':>36}")
-    for name, median, low, high, ratio in rows:
-        print(f"{name:<26}{median:>10.3f}{low:>8.3f}{high:>8.3f}{ratio:>36.1f}")
-    if options.out:
-        origin = (machine(device), torch.get_num_threads(), torch.__version__, SOURCES, options.rounds)
-        day = datetime.now(timezone.utc).date().isoformat()
-        with open(options.out, "w", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(
-                ["contender", "median_s", "min_s", "max_s", "speedup", "machine", "threads", "torch", "sources",
-                 "rounds", "date"]
-            )  # fmt: skip
-            writer.writerows([(*(round(v, 4) if isinstance(v, float) else v for v in r), *origin, day) for r in rows])
+    for name, taken in times.items():
+        if taken:
+            plain = [a / b for a, b in zip(times.get("plain loop", []), taken)]
+            rows.append(
+                {
+                    "contender": name,
+                    "median_s": statistics.median(taken),
+                    "min_s": min(taken),
+                    "max_s": max(taken),
+                    "speedup": statistics.median(plain) if plain else "",
+                    "precision": precision if name.startswith("engine") else "float32",
+                    "rounds": options.rounds,
+                }
+                | machine.origin(device)
+            )
+    machine.write(options.out / f"{device.type}.csv", rows)
+    best = sizes[-1] if device.type == "cpu" else min(192, sizes[-1])
+    parts.measure(device, min(best, 6) if device.type == "cpu" else best, precision, options.out)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

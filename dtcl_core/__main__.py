@@ -1,4 +1,4 @@
-"""The command line: ``python -m dtcl_core run|status``."""
+"""The command line: ``python -m dtcl_core run|status|benchmark``."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from . import pretrain, work
 from .device import resolve_device
@@ -62,6 +63,14 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--epochs", type=int, help="epochs (default: the preset's)")
     run.add_argument("--shard", type=shard, metavar="I/N", help="do only part I (from 0) of N, as in a job array")
     run.add_argument("--time-limit", type=positive, metavar="SECONDS", help="stop cleanly after this long")
+    run.add_argument(
+        "--precision",
+        default="auto",
+        help="auto, float32 or bfloat16 (default: bfloat16 where the device is good at it)",
+    )
+    run.add_argument(
+        "--engine", choices=work.ENGINES, default="local", help="local, or ray for a cluster (default: local)"
+    )
     run.add_argument("--stack-size", type=int, help="most runs trained at once (default: what suits the device)")
     run.add_argument(
         "--results", metavar="FOLDER", help="the store (default: results/, or results/smoke for that preset)"
@@ -73,6 +82,13 @@ def parser() -> argparse.ArgumentParser:
         description="Count, for each experiment and preset, the runs that have a row and those that do not.",
     )
     status.add_argument("--results", metavar="FOLDER", help="the store (default: results/)")
+
+    benchmark = commands.add_parser(
+        "benchmark",
+        add_help=False,
+        help="time the engine beside its peers on this machine",
+    )
+    benchmark.add_argument("rest", nargs=argparse.REMAINDER)
     return top
 
 
@@ -95,7 +111,8 @@ def stop_requests(time_limit: float | None) -> Callable[[], bool]:
 def run_command(options: argparse.Namespace) -> int:
     if options.stack_size is not None and options.stack_size < 1:
         raise ValueError(f"--stack-size must be at least 1, got {options.stack_size}.")
-    device = resolve_device(options.device)
+    # Where Ray trains, its cluster decides what there is.
+    device = options.device if options.engine == "ray" else str(resolve_device(options.device))
     runs = REGISTRY[options.experiment].runs(
         options.preset,
         seeds=options.seeds,
@@ -113,10 +130,16 @@ def run_command(options: argparse.Namespace) -> int:
     )
     if not missing:
         return 0
-    print(f"Training {missing} on {device}.", flush=True)
+    print(f"Training {missing} on {device}{' through Ray' if options.engine == 'ray' else ''}.", flush=True)
     try:
         work.compute(
-            runs, store, str(device), stack_size=options.stack_size, should_stop=stop_requests(options.time_limit)
+            runs,
+            store,
+            device,
+            precision=options.precision,
+            stack_size=options.stack_size,
+            engine=options.engine,
+            should_stop=stop_requests(options.time_limit),
         )
     except (pretrain.Interrupted, KeyboardInterrupt):
         left = len(store.missing(runs))
@@ -139,12 +162,27 @@ def status_command(options: argparse.Namespace) -> int:
     return 0
 
 
+def benchmark_command(options: argparse.Namespace) -> int:
+    script = Path(__file__).resolve().parent.parent / "benchmarks" / "compare.py"
+    if not script.exists():
+        raise ValueError("benchmark needs a checkout of the project: the peers are in its folder benchmarks/.")
+    sys.path.insert(0, str(script.parent))
+    import compare
+
+    compare.main(options.rest)
+    return 0
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; a user's mistake is one line on standard error and exit status 2."""
-    options = parser().parse_args(arguments)
+    options, unknown = parser().parse_known_args(arguments)
+    if options.command == "benchmark":
+        options.rest = unknown + options.rest
+    elif unknown:
+        parser().error(f"unrecognized arguments: {' '.join(unknown)}")
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
-        return {"run": run_command, "status": status_command}[options.command](options)
+        return {"run": run_command, "status": status_command, "benchmark": benchmark_command}[options.command](options)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

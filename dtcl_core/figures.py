@@ -121,6 +121,28 @@ def reweighting(
     return figure
 
 
+def stack_cost(tables: dict[str, pd.DataFrame]) -> Figure:
+    """What an epoch of a stack costs as runs are added, beside a cost in proportion.
+
+    Args:
+        tables: for each machine's name, `speed.stacks` of its figures.
+    """
+    figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.3), layout="constrained")
+    for (name, table), color in zip(tables.items(), sns.color_palette("colorblind")):
+        left.plot(table.runs, table.seconds, marker="o", color=color, label=name)
+        left.plot(table.runs, table.seconds.iloc[0] * table.runs, color=color, linestyle=":", linewidth=1)
+        right.plot(table.runs, table.a_run, marker="o", color=color, label=name)
+    left.plot([], [], color="0.4", linestyle=":", linewidth=1, label="in proportion")
+    left.set(xlabel="runs in the stack", ylabel="seconds an epoch", xscale="log", yscale="log", title="The whole stack")
+    right.set(
+        xlabel="runs in the stack", ylabel="seconds a run-epoch", xscale="log", ylim=(0, None), title="A run's share"
+    )
+    for axis in (left, right):
+        axis.xaxis.set_major_formatter("{x:g}")
+    left.legend()
+    return figure
+
+
 def example_digits(data: ColoredDigits, rows: int = 5, columns: int = 5) -> Figure:
     """Example images of each split (the paper's first appendix figure)."""
     figure, axes = plt.subplots(1, len(SPLITS), figsize=(2.1 * len(SPLITS), 2.5), layout="constrained")

@@ -39,3 +39,10 @@ def main_comparison(sigma: float = 50.0, label_fraction: float = 0.01) -> pd.Dat
         table = load("table_9_global_vs_batch")
         table = table[table.discriminator == "global"]
     return table[(table.sigma == sigma) & (table.label_fraction == label_fraction)].reset_index(drop=True)
+
+
+def collapse() -> pd.DataFrame:
+    """The cells of Tables 3 to 8 at tau_alpha = 1, where the reported digit accuracy is chance."""
+    table = load()
+    chosen = table.source.str.match(r"table_[3-8]_temperature") & (table.tau_alpha == 1.0)
+    return table[chosen].reset_index(drop=True)

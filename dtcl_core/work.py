@@ -125,11 +125,17 @@ class Progress:
                 setattr(self.bar, name, getattr(self.bar, name) + run_epochs)
             self.bar.refresh()
 
-    def stack_done(self, stack: pretrain.Stack) -> None:
-        """A stack's rows are stored."""
-        self.done += len(stack.runs)
+    def stack_done(self, runs: Sequence[Run]) -> None:
+        """The rows of a stack are stored."""
+        self.done += len(runs)
         self.bar.set_description(f"{self.done} of {self.runs} runs")
         self._tell()
+
+    def trained_elsewhere(self, runs: Sequence[Run]) -> None:
+        """Another machine trained a whole stack, and its rows are stored."""
+        self.trained += len(runs) * runs[0].protocol.epochs
+        self.bar.update(len(runs) * runs[0].protocol.epochs)
+        self.stack_done(runs)
 
     def _tell(self) -> None:
         self.told = time.monotonic()
@@ -175,7 +181,7 @@ def train_stack(
     store.add(rows)
     checkpoint.unlink(missing_ok=True)
     if progress is not None:
-        progress.stack_done(stack)
+        progress.stack_done(stack.runs)
 
 
 def compute(

@@ -87,7 +87,7 @@ def test_a_chapter_without_any_run_still_renders(path, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("path", [p for p in CHAPTERS if p not in EXPERIMENTS], ids=lambda p: p.stem)
 def test_other_chapters_take_other_parameters(path, tmp_path, monkeypatch):
-    execute(path, tmp_path, monkeypatch, seed=3)
+    execute(path, tmp_path, monkeypatch, **({"device": "cuda"} if path.stem == "speed" else {"seed": 3}))
 
 
 @pytest.mark.parametrize(
@@ -104,6 +104,7 @@ def test_other_chapters_take_other_parameters(path, tmp_path, monkeypatch):
         ("data", {"sigmas": "0,x"}, "sigmas: expected numbers"),
         ("main_table", {"sigma": "0,50"}, "sigma must be a number >= 0, got '0,50'"),
         ("data", {"seed": "a"}, "seed must be an integer >= 0, got 'a'"),
+        ("speed", {"device": "tpu"}, "device must be one of 'cpu', 'cuda', got 'tpu'"),
         ("method", {"num_domains": 0}, "num_domains must be an integer >= 1, got 0"),
         ("method", {"tau_alpha": 0}, "tau_alpha must be a number > 0"),
     ],

@@ -56,7 +56,7 @@ def test_progress_tells_time_left_without_a_terminal(all_methods, capsys, monkey
     stack = type("Stack", (), {"runs": all_methods[:10]})()
     progress.epoch(stack)  # within the first minute: silent
     assert capsys.readouterr().out == ""
-    progress.stack_done(stack)
+    progress.stack_done(stack.runs)
     assert "10 of 10 runs done; 10 of 20 run-epochs, 0.14 a second; about 1 minutes left" in capsys.readouterr().out
 
 

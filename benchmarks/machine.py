@@ -1,0 +1,78 @@
+"""The machine a figure came from, its two ceilings, and how figures are kept: as CSV files beside this one."""
+
+from __future__ import annotations
+
+import csv
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+
+import torch
+
+from dtcl_core.provenance import SOURCES
+
+
+def name_of(device: torch.device) -> str:
+    """The device as its maker calls it."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def seconds(work: Callable[[], object], device: torch.device, repeats: int = 5, warm_up: int = 2) -> float:
+    """Median wall seconds of `work`, after it has warmed up, the device's queue empty before and after."""
+
+    def wait() -> None:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+    times = []
+    for number in range(warm_up + repeats):
+        wait()
+        began = time.perf_counter()
+        work()
+        wait()
+        if number >= warm_up:
+            times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+def bandwidth(device: torch.device) -> float:
+    """Bytes a second that a large copy moves, read and written."""
+    source = torch.rand((2**28 if device.type == "cuda" else 2**25), device=device)
+    target = torch.empty_like(source)
+    return 2 * source.numel() * 4 / seconds(lambda: target.copy_(source), device)
+
+
+def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
+    """Floating-point operations a second of a large matrix product, on random numbers."""
+    n = 8192 if device.type == "cuda" else 2048
+    a, b = (torch.randn(n, n, device=device, dtype=dtype) for _ in range(2))
+    return 2 * n**3 / seconds(lambda: a @ b, device)
+
+
+def origin(device: torch.device) -> dict[str, str | int]:
+    """What every row of a CSV says of where it was measured."""
+    return {
+        "machine": name_of(device),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "sources": SOURCES,
+        "date": datetime.now(timezone.utc).date().isoformat(),
+    }
+
+
+def write(path: Path, rows: list[dict]) -> None:
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows([{k: f"{v:.5g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows])
+    print(f"wrote {path}", flush=True)

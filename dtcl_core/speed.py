@@ -1,0 +1,87 @@
+"""What `python -m dtcl_core benchmark` measured, read back for the book: targets, ratios, and what was not measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from .experiments import REGISTRY
+from .statistics import paired_difference
+
+FOLDER = Path(__file__).resolve().parent.parent / "benchmarks"
+NOT_MEASURED = "not measured"
+PRECISION_METRICS = ("validation", "test_id", "test_ood", "d_test_id")
+
+
+def load(name: str, folder: Path | None = None) -> pd.DataFrame:
+    """A file of figures, such as "cpu" or "cuda_parts"; empty if it was never measured."""
+    path = (folder or FOLDER) / f"{name}.csv"
+    return pd.read_csv(path) if path.exists() else pd.DataFrame()
+
+
+def stacks(frame: pd.DataFrame) -> pd.DataFrame:
+    """Seconds that an epoch of a whole stack takes, by its number of runs: columns runs, seconds, a_run, precision."""
+    if frame.empty:
+        return pd.DataFrame(columns=["runs", "seconds", "a_run", "precision"])
+    chosen = frame[frame.contender.str.startswith("engine")]
+    runs = chosen.contender.str.extract(r"(\d+)$")[0].astype(int)
+    table = {"runs": runs, "seconds": runs * chosen.median_s, "a_run": chosen.median_s, "precision": chosen.precision}
+    return pd.DataFrame(table).sort_values("runs", ignore_index=True)
+
+
+def growth(frame: pd.DataFrame) -> float:
+    """The steepest cost of adding runs, relative to linear: at most 1 if no stack costs more than in proportion."""
+    table = stacks(frame)
+    return float((table.a_run / table.a_run.cummin().shift()).max())
+
+
+def best(frame: pd.DataFrame, contender: str) -> float:
+    """Seconds a run-epoch of the fastest contender whose name starts so; NaN if there is none."""
+    if frame.empty:
+        return float("nan")
+    return float(frame[frame.contender.str.startswith(contender)].median_s.min())
+
+
+def targets(folder: Path | None = None) -> pd.DataFrame:
+    """The project's targets beside what was measured: columns where, what, target, measured."""
+    cpu, cuda, parts = (load(name, folder) for name in ("cpu", "cuda", "cuda_parts"))
+    runs = REGISTRY["main_table"].runs("paper")
+    epochs = runs[0].protocol.epochs
+
+    def ratio(frame: pd.DataFrame, peer: str) -> str:
+        value = best(frame, peer) / best(frame, "engine")
+        return f"{value:.1f} times" if value == value else NOT_MEASURED
+
+    whole = len(runs) * epochs * best(cuda, "engine") / 60
+    worst = NOT_MEASURED if parts.empty else f"{parts.ratio.max():.1f} times ({parts.part[parts.ratio.idxmax()]})"
+    lines = [
+        ("one GPU", f"{len(runs)} runs of {epochs} epochs", "8 minutes",
+         f"{whole:.1f} minutes" if whole == whole else NOT_MEASURED),
+        ("one GPU", "against the plain loop", "300 times", ratio(cuda, "plain loop")),
+        ("one GPU", "against a batched single run", "30 times", ratio(cuda, "batched loop")),
+        ("one GPU", "slowest part over its floor", "3 times", worst),
+        ("two CPU cores", "against the plain loop", "8 times", ratio(cpu, "plain loop")),
+        ("two CPU cores", "steepest cost of a larger stack", "1 (linear)", f"{growth(cpu):.2f}" if len(cpu) else NOT_MEASURED),
+        ("one GPU", "steepest cost of a larger stack", "1 (linear)", f"{growth(cuda):.2f}" if len(cuda) else NOT_MEASURED),
+    ]  # fmt: skip
+    return pd.DataFrame(lines, columns=["where", "what", "target", "measured"])
+
+
+def precision_differences(frame: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy in bfloat16 less accuracy in float32, paired by seed, for each configuration and metric.
+
+    Returns:
+        Columns: method, tau_alpha, tau_beta, metric, float32 (mean), difference (mean), low and high (95 % t interval), n.
+    """
+    columns = ["method", "tau_alpha", "tau_beta", "metric", "float32", "difference", "low", "high", "n"]
+    if frame.empty:
+        return pd.DataFrame(columns=columns)
+    lines = []
+    for cell, rows in frame.groupby(["method", "tau_alpha", "tau_beta"], dropna=False, sort=False):
+        by = {precision: part.set_index("seed") for precision, part in rows.groupby("precision")}
+        for metric in PRECISION_METRICS:
+            exact, half = by["float32"][metric], by["bfloat16"][metric]
+            d = paired_difference(half, exact)
+            lines.append((*cell, metric, exact.mean(), d.mean, d.low, d.high, d.n))
+    return pd.DataFrame(lines, columns=columns)

@@ -1,0 +1,80 @@
+"""A real local Ray cluster of two workers, one of them killed while it trains."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import ray
+
+from dtcl_core import cluster, pretrain, work
+from dtcl_core.results import Store
+
+
+@pytest.fixture(scope="module")
+def two_workers():
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error", namespace="dtcl-test")
+    yield
+    ray.shutdown()
+
+
+def workers_at_work():
+    """Process ids of Ray workers that are training a stack."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if entry.read_bytes().startswith(b"ray::train_unit"):
+                found.append(int(entry.parent.name))
+        except OSError:
+            pass
+    return found
+
+
+def kill_one_worker(killed, checkpoints):
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        if checkpoints() and (pids := workers_at_work()):
+            os.kill(pids[0], signal.SIGKILL)
+            killed.append(pids[0])
+            return
+        time.sleep(0.01)
+
+
+def test_a_killed_worker_loses_and_doubles_no_row(all_methods, tmp_path, two_workers, monkeypatch):
+    runs = all_methods
+    stacks = work.missing_stacks(runs, Store(tmp_path), pretrain.resolve_device("cpu"), "float32", 3)
+    assert len(stacks) >= 4
+    killed: list[int] = []
+    started = lambda: any(cluster.scratch_store(members).path.exists() for members in stacks) or workers_at_work()  # noqa: E731
+    thread = threading.Thread(target=kill_one_worker, args=(killed, started))
+    thread.start()
+    store = Store(tmp_path / "ray")
+    assert work.compute(runs, store, "cpu", stack_size=3, record=True, engine="ray", quiet=True) == len(runs)
+    thread.join()
+    assert killed, "no worker was seen at work"
+    lines = [line for shard in store.rows_path.glob("*.jsonl") for line in shard.read_text().splitlines()]
+    assert len(lines) == len(runs) and store.rows().keys() == {run.key for run in runs}
+    assert all(store.trace(run) is not None for run in runs)
+    home = Store(tmp_path / "home")
+    work.compute(runs, home, "cpu", stack_size=3, quiet=True)
+    for key, row in home.rows().items():
+        assert row["metrics"] == store.rows()[key]["metrics"]
+    assert not any(cluster.scratch_store(members).path.exists() for members in stacks)
+
+
+def test_a_stop_keeps_what_is_done_and_mistakes_are_told_first(all_methods, tmp_path, two_workers):
+    store = Store(tmp_path)
+    with pytest.raises(ValueError, match="the Ray cluster has no GPU"):
+        work.compute(all_methods, store, "cuda", engine="ray", quiet=True)
+    with pytest.raises(ValueError, match="engine must be one of"):
+        work.compute(all_methods, store, "cpu", engine="dask", quiet=True)
+    assert not store.rows()
+    with pytest.raises(pretrain.Interrupted):
+        work.compute(
+            all_methods, store, "cpu", stack_size=3, engine="ray", quiet=True, should_stop=lambda: bool(store.rows())
+        )
+    assert 0 < len(store.rows()) < len(all_methods)
+    work.compute(all_methods, store, "cpu", stack_size=3, engine="ray", quiet=True)
+    assert store.rows().keys() == {run.key for run in all_methods}

@@ -1,0 +1,54 @@
+"""Speed figures read back: ratios from hand-made files, and an honest gap where nothing was measured."""
+
+import pandas as pd
+import pytest
+
+from dtcl_core import figures, speed
+
+
+@pytest.fixture
+def folder(tmp_path):
+    seconds = {"plain loop": 8.0, "batched loop": 2.0, "engine, stack of 1": 1.0, "engine, stack of 4": 0.5}
+    frame = pd.DataFrame({"contender": seconds.keys(), "median_s": seconds.values(), "precision": "float32"})
+    frame.to_csv(tmp_path / "cpu.csv", index=False)
+    return tmp_path
+
+
+def test_targets_compare_the_fastest_stack_and_say_what_was_not_measured(folder):
+    table = speed.targets(folder).set_index(["where", "what"]).measured
+    assert table["two CPU cores", "against the plain loop"] == "16.0 times"
+    assert (table["one GPU"] == "not measured").all() and len(table["one GPU"]) >= 4
+    frame = speed.load("cpu", folder).assign(median_s=lambda f: f.median_s / 1000)
+    frame.to_csv(folder / "cuda.csv", index=False)
+    pd.DataFrame({"part": ["views", "loss"], "ratio": [1.5, 2.5]}).to_csv(folder / "cuda_parts.csv", index=False)
+    table = speed.targets(folder).set_index(["where", "what"]).measured
+    assert table["one GPU", "950 runs of 400 epochs"] == f"{950 * 400 * 0.0005 / 60:.1f} minutes"
+    assert table["one GPU", "slowest part over its floor"] == "2.5 times (loss)"
+
+
+def test_growth_is_above_one_only_if_a_larger_stack_costs_more_than_in_proportion(folder):
+    frame = speed.load("cpu", folder)
+    assert speed.growth(frame) == pytest.approx(0.5)
+    worse = pd.concat([frame, frame.tail(1).assign(contender="engine, stack of 8", median_s=0.6)])
+    assert speed.growth(worse) == pytest.approx(1.2)
+    table = speed.stacks(worse)
+    assert list(table.runs) == [1, 4, 8] and list(table.seconds) == pytest.approx([1.0, 2.0, 4.8])
+    assert len(figures.stack_cost({"here": table}).axes) == 2
+
+
+def test_precisions_are_compared_seed_by_seed():
+    rows = [
+        dict(method="standard", tau_alpha=0.1, tau_beta=None, seed=s, precision=p, **dict.fromkeys(speed.PRECISION_METRICS, v))
+        for s, exact in enumerate([0.5, 0.7, 0.9])
+        for p, v in [("float32", exact), ("bfloat16", exact + 0.01 * (s + 1))]
+    ]  # fmt: skip
+    table = speed.precision_differences(pd.DataFrame(rows))
+    assert len(table) == 4 and (table.n == 3).all()
+    assert table.difference.tolist() == pytest.approx([0.02] * 4) and table.float32.tolist() == pytest.approx([0.7] * 4)
+    assert ((table.low < 0.02) & (table.high > 0.02)).all()
+    assert speed.precision_differences(speed.load("nothing")).empty
+
+
+def test_the_committed_figures_can_be_read():
+    assert len(speed.load("cpu")) > 5 and speed.growth(speed.load("cpu")) > 0
+    assert set(speed.load("cpu_parts").part) >= {"forward", "backward", "whole step"}
