@@ -19,6 +19,8 @@ def refresh(path: Path) -> None:
     NotebookClient(document, timeout=3600, kernel_name="python3", resources={"metadata": {"path": str(BOOK)}}).execute()
     for cell in document.cells:
         cell.metadata.pop("execution", None)  # times of execution
+        if "nbval-ignore-output" in cell.metadata.get("tags", []):
+            cell.outputs = []  # interactive figures: drawn when the book is built
         for output in cell.get("outputs", []):
             for kind in [kind for kind in output.get("data", {}) if kind.startswith("image/")]:
                 del output["data"][kind]

@@ -78,9 +78,10 @@ def parser() -> argparse.ArgumentParser:
 
     status = commands.add_parser(
         "status",
-        help="how many of each experiment's runs exist",
+        help="how many of each experiment's runs exist, and how long the rest would take",
         description="Count, for each experiment and preset, the runs that have a row and those that do not.",
     )
+    status.add_argument("--device", default="auto", help="whose time is estimated: auto, cpu or cuda (default: auto)")
     status.add_argument("--results", metavar="FOLDER", help="the store (default: results/)")
 
     benchmark = commands.add_parser(
@@ -113,7 +114,8 @@ def run_command(options: argparse.Namespace) -> int:
         raise ValueError(f"--stack-size must be at least 1, got {options.stack_size}.")
     # Where Ray trains, its cluster decides what there is.
     device = options.device if options.engine == "ray" else str(resolve_device(options.device))
-    runs = REGISTRY[options.experiment].runs(
+    experiment = REGISTRY[options.experiment]
+    runs = experiment.runs(
         options.preset,
         seeds=options.seeds,
         epochs=options.epochs,
@@ -124,7 +126,7 @@ def run_command(options: argparse.Namespace) -> int:
     if options.shard:
         runs = work.shard_of(runs, *options.shard)
     store = Store(options.results or work.default_store(options.preset).path)
-    missing = len(store.missing(runs))
+    missing = len(store.missing(runs, experiment.traced))
     print(
         f"{options.experiment}, preset {options.preset}: {len(runs) - missing} of {len(runs)} runs exist.", flush=True
     )
@@ -139,10 +141,11 @@ def run_command(options: argparse.Namespace) -> int:
             precision=options.precision,
             stack_size=options.stack_size,
             engine=options.engine,
+            record=experiment.traced,
             should_stop=stop_requests(options.time_limit),
         )
     except (pretrain.Interrupted, KeyboardInterrupt):
-        left = len(store.missing(runs))
+        left = len(store.missing(runs, experiment.traced))
         print(f"Stopped with {left} of {len(runs)} runs to go. The same command goes on from here.", flush=True)
         return STOPPED
     print(f"All {len(runs)} runs exist now.")
@@ -150,15 +153,22 @@ def run_command(options: argparse.Namespace) -> int:
 
 
 def status_command(options: argparse.Namespace) -> int:
-    kept = Store(options.results).rows()
-    smoke = Store(options.results or work.default_store("smoke").path).rows()
-    print(f"{'experiment':<18}{'preset':<10}{'runs':>7}{'present':>9}{'missing':>9}")
+    device = resolve_device(options.device)
+    stores = {True: Store(options.results or work.default_store("smoke").path), False: Store(options.results)}
+    rows = {smoke: store.rows() for smoke, store in stores.items()}
+    pace = work.seconds_a_run_epoch([row for kept in rows.values() for row in kept.values()], device)
+    print(f"{'experiment':<21}{'preset':<8}{'runs':>7}{'present':>9}{'missing':>9}{'time left':>12}")
     for name, experiment in REGISTRY.items():
         for preset in PRESETS:
-            rows = smoke if preset == "smoke" else kept
-            keys = {run.key for run in experiment.runs(preset)}
-            have = len(keys & rows.keys())
-            print(f"{name:<18}{preset:<10}{len(keys):>7}{have:>9}{len(keys) - have:>9}")
+            runs = {run.key: run for run in experiment.runs(preset)}
+            left = [run for key, run in runs.items() if key not in rows[preset == "smoke"]]
+            epochs = sum(run.protocol.epochs for run in left)
+            time_left = work.readable_time(pace * epochs) if pace or not left else "?"
+            print(f"{name:<21}{preset:<8}{len(runs):>7}{len(runs) - len(left):>9}{len(left):>9}{time_left:>12}")
+    if pace:
+        print(f"Time left is for one process on {device}, at the {pace:.3g} s a run-epoch of the rows it trained.")
+    else:
+        print(f"No row was trained on {device} yet, so there is no telling how long the rest takes.")
     return 0
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from .checks import checked_choice, checked_number
 from .data import LABEL_FRACTIONS, NUM_DIGITS
-from .methods import METHODS
+from .methods import ALL_METHODS, METHODS
 
 REVISION = 1
 TAU_ALPHAS = (0.05, 0.075, 0.1, 0.125, 0.15, 0.175, 0.2, 0.25, 0.5, 1.0)  # the paper's grids, appendix D
@@ -256,10 +256,10 @@ class Run(Checked):
     protocol: Protocol = field(default_factory=Protocol)
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
+        if self.method not in ALL_METHODS:
             raise ValueError(f"unknown method {self.method!r}: the methods are {', '.join(METHODS)}.")
         super().__post_init__()
-        uses = METHODS[self.method].uses
+        uses = ALL_METHODS[self.method].uses
         if "discriminator" in uses and self.discriminator is None:
             object.__setattr__(self, "discriminator", "global")
         for name in ("tau_beta", "lambda_", "discriminator"):

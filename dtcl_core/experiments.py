@@ -1,7 +1,8 @@
 """Every table and figure as a named list of runs.
 
-An experiment says which runs it needs; it never trains. Tables share runs by sharing keys. Each comes in three presets:
-`smoke` (seconds, proves that the machinery works and nothing else), `laptop` (about an hour on a CPU) and `paper`.
+An experiment says which runs it needs; it never trains. Tables share runs by sharing keys. Each comes in four presets:
+`smoke` (seconds, proves that the machinery works and nothing else), `laptop` (short runs of a sub-grid), `core` (full runs of
+a sub-grid) and `paper`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .checks import checked_choice, checked_number
-from .config import LAMBDAS, TAU_ALPHAS, TAU_BETAS, Protocol, Run
+from .config import LAMBDAS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Protocol, Run
 from .methods import METHODS
 
 
@@ -27,32 +28,84 @@ class Preset:
 
 PRESETS = {
     "smoke": Preset(2, 1, "real training in seconds; its numbers mean nothing"),
-    "laptop": Preset(3, 100, "a sub-grid that two CPU cores train in about an hour"),
+    "laptop": Preset(3, 100, "short runs of a sub-grid, hours on a CPU at most"),
+    "core": Preset(5, 400, "full runs of the paper's selected cells and a few beside them; part of its grid"),
     "paper": Preset(5, 400, "the paper's grid"),
 }
 
 # Hyperparameters a cell may set, in the order in which grids and selection compare them.
 HYPERPARAMETERS = ("tau_alpha", "tau_beta", "lambda_")
-Cell = dict[str, float]
+WEIGHTED = tuple(name for name, method in METHODS.items() if "discriminator" in method.uses)
+Setting = dict[str, Any]  # what an experiment sets of a `Run`: all but seed and epochs; "protocol" holds changes to it
 
 
-def main_table_cells(method: str, preset: str) -> list[Cell]:
+def cells(method: str, preset: str) -> list[Setting]:
     """The hyperparameters tried for a method at one sigma (appendix D of the paper)."""
     uses = METHODS[method].uses
     if "tau_beta" in uses:
-        # Selected in the paper: (0.075, 0.5) for negatives, (0.175, 1.0) for pairs; the laptop tries both for both.
+        # Selected in the paper: (0.075, 0.5) for negatives, (0.175, 1.0) for pairs; we try both for both.
         chosen = {"dw_negatives": (0.075, 0.5)}.get(method, (0.175, 1.0))
-        pairs = {
-            "smoke": [chosen],
-            "laptop": [(0.075, 0.5), (0.175, 1.0)],
-            "paper": [(a, b) for a in TAU_ALPHAS for b in TAU_BETAS],
-        }[preset]
+        both = [(0.075, 0.5), (0.175, 1.0)]
+        full = [(a, b) for a in TAU_ALPHAS for b in TAU_BETAS]
+        pairs = {"smoke": [chosen], "laptop": both, "core": both, "paper": full}[preset]
         return [{"tau_alpha": a, "tau_beta": b} for a, b in pairs]
-    taus = {"smoke": (0.1,), "laptop": (0.1, 0.2), "paper": TAU_ALPHAS}[preset]
     if "lambda_" in uses:
-        lambdas = LAMBDAS if preset == "paper" else (0.1,)
+        taus = {"smoke": (0.1,), "laptop": (0.1, 0.2), "core": (0.1,), "paper": TAU_ALPHAS}[preset]
+        lambdas = {"core": (0.1, 1.0), "paper": LAMBDAS}.get(preset, (0.1,))
         return [{"tau_alpha": tau, "lambda_": lambda_} for tau in taus for lambda_ in lambdas]
+    taus = {"smoke": (0.1,), "laptop": (0.1, 0.2), "core": (0.05, 0.1, 0.2), "paper": TAU_ALPHAS}[preset]
     return [{"tau_alpha": tau} for tau in taus]
+
+
+def comparison(
+    methods: Sequence[str] = tuple(METHODS), sigmas: Sequence[float] = (50.0,)
+) -> Callable[[str], list[Setting]]:
+    """Every method's cells at every sigma."""
+
+    def settings(preset: str) -> list[Setting]:
+        chosen = sigmas[2::2] if preset == "smoke" and len(sigmas) > 2 else sigmas
+        return [{"method": m, "sigma": s, **cell} for s in chosen for m in methods for cell in cells(m, preset)]
+
+    return settings
+
+
+def both_discriminators(preset: str) -> list[Setting]:
+    """The domain-weighted methods with a global and with a batch-level discriminator."""
+    sigmas = {"smoke": (50.0,), "laptop": (25.0, 50.0, 75.0)}.get(preset, SIGMAS)
+    return [
+        {**setting, "discriminator": kind}
+        for kind in ("global", "batch")
+        for setting in comparison(WEIGHTED, sigmas)(preset)
+    ]
+
+
+def projectors(preset: str) -> list[Setting]:
+    """Standard contrastive learning without a projector head and with each kind and width, at sigma 25."""
+    widths = {"smoke": (8,), "laptop": (4, 16)}.get(preset, (4, 8, 16))
+    taus = {"smoke": (0.1,), "laptop": (0.1,), "core": (0.05, 0.1, 0.2)}.get(preset, TAU_ALPHAS)
+    heads: list[Setting] = [{}]
+    heads += [{"projector": kind, "projector_dim": width} for kind in ("linear", "mlp") for width in widths]
+    return [{"method": "standard", "sigma": 25.0, "tau_alpha": tau, **head} for head in heads for tau in taus]
+
+
+def outside(preset: str) -> list[Setting]:
+    """The weight inside and outside the exponent, and no weight at all."""
+    taus = (0.1,) if preset in ("smoke", "laptop") else (0.075, 0.1, 0.175)
+    shared = {"sigma": 50.0}
+    return [
+        setting
+        for tau in taus
+        for setting in (
+            {"method": "standard", "tau_alpha": tau, **shared},
+            {"method": "dw_outside", "tau_alpha": tau, **shared},
+            {"method": "dw_negatives", "tau_alpha": tau, "tau_beta": 0.5, **shared},
+        )
+    ]
+
+
+def one_trace(preset: str) -> list[Setting]:
+    """The run whose temperatures the paper follows."""
+    return [{"method": "dw_pairs", "sigma": 50.0, "tau_alpha": 0.125, "tau_beta": 0.1}]
 
 
 @dataclass(frozen=True)
@@ -62,16 +115,19 @@ class Experiment:
     Attributes:
         name: how the command line and the notebooks call it.
         title: what it reproduces.
-        cells: the hyperparameters of a method in a preset.
-        methods: the methods it compares.
-        sigmas: the colour spreads it covers.
+        settings: what its runs set in a preset.
+        traced: whether its runs need a trace of their temperatures (see `traces`).
     """
 
     name: str
     title: str
-    cells: Callable[[str, str], list[Cell]]
-    methods: tuple[str, ...] = tuple(METHODS)
-    sigmas: tuple[float, ...] = (50.0,)
+    settings: Callable[[str], list[Setting]]
+    traced: bool = False
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods it compares."""
+        return tuple(dict.fromkeys(setting["method"] for setting in self.settings("paper")))
 
     def runs(
         self,
@@ -87,7 +143,7 @@ class Experiment:
         """The runs of the experiment.
 
         Args:
-            preset: "smoke", "laptop" or "paper".
+            preset: "smoke", "laptop", "core" or "paper".
             seeds: how many seeds, counted from 0; None: the preset's number.
             epochs: None: the preset's number.
             sigma: one or more colour spreads; None: the experiment's.
@@ -101,19 +157,17 @@ class Experiment:
         size = PRESETS[checked_choice("preset", preset, tuple(PRESETS))]
         count = checked_number("seeds", size.seeds if seeds is None else seeds, 1, integer=True)
         shared = dataclasses.replace(protocol or Protocol(), epochs=size.epochs if epochs is None else epochs)
-        spreads = self.sigmas if sigma is None else tuple(listed_numbers(sigma))
-        runs = []
-        for method in self._chosen(methods):
-            cells = self.cells(method, preset)
-            if tau_alpha is not None:
-                replaced = [{**cell, "tau_alpha": tau} for cell in cells for tau in listed_numbers(tau_alpha)]
-                cells = [dict(t) for t in dict.fromkeys(tuple(cell.items()) for cell in replaced)]
-            runs += [
-                Run(method=method, sigma=spread, seed=seed, protocol=shared, **cell)
-                for spread in spreads
-                for cell in cells
-                for seed in range(int(count))
-            ]
+        chosen = set(self._chosen(methods))
+        settings = [setting for setting in self.settings(preset) if setting["method"] in chosen]
+        if sigma is not None:
+            settings = [{**setting, "sigma": spread} for spread in listed_numbers(sigma) for setting in settings]
+        if tau_alpha is not None:
+            settings = [{**setting, "tau_alpha": tau} for setting in settings for tau in listed_numbers(tau_alpha)]
+        runs = [
+            Run(seed=seed, **{**setting, "protocol": dataclasses.replace(shared, **setting.get("protocol", {}))})
+            for setting in settings
+            for seed in range(int(count))
+        ]
         return list(dict.fromkeys(runs))
 
     def _chosen(self, methods: str | Iterable[str] | None) -> Sequence[str]:
@@ -143,5 +197,23 @@ def listed_numbers(value: Any) -> list[Any]:
 
 REGISTRY = {
     experiment.name: experiment
-    for experiment in (Experiment("main_table", "Table 1: seven methods at sigma 50, 1 % of labels", main_table_cells),)
+    for experiment in (
+        Experiment("main_table", "Table 1: seven methods at sigma 50, 1 % of labels", comparison()),
+        Experiment("sigma_ablation", "the sigma figure: seven methods at five spreads", comparison(sigmas=SIGMAS)),
+        Experiment("label_fractions", "Table 2: 1, 10 and 100 % of labels", comparison()),
+        Experiment("temperature", "Tables 3-8: tau_alpha by tau_beta", comparison(WEIGHTED)),
+        Experiment("model_selection", "the distribution figure: every configuration", comparison()),
+        Experiment("global_vs_batch", "Table 9: two kinds of discriminator", both_discriminators),
+        Experiment("projector_head", "the projector figure, at sigma 25", projectors),
+        Experiment("effective_temperature", "the temperature figures, by epoch", one_trace, traced=True),
+        Experiment("adding_a_method", "claim 13: a weight outside the exponent", outside),
+    )
 }
+
+
+def everything(preset: str) -> list[Setting]:
+    """What all experiments set that reproduce a part of the paper."""
+    return [s for name, e in REGISTRY.items() if name not in ("claims", "adding_a_method") for s in e.settings(preset)]
+
+
+REGISTRY["claims"] = Experiment("claims", "the fifteen claims: the runs of all the others", everything)

@@ -1,19 +1,19 @@
-"""Every plot of the book, from data frames. One style, one colour a method, readable in light and dark."""
+"""Every plot of results, from data frames. One style, one colour a method, readable in light and dark."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import seaborn as sns
-import torch
 from matplotlib.figure import Figure
 
-from . import losses, statistics
-from .data import SPLITS, ColoredDigits
-from .methods import METHODS
+from . import statistics
+from .methods import ALL_METHODS
+from .traces import Trace
 
 # Okabe and Ito's palette, told apart by colour-blind readers; the proposed methods get its two strongest hues.
 METHOD_COLORS = {
@@ -24,6 +24,7 @@ METHOD_COLORS = {
     "dw_negatives": "#E69F00",
     "dw_pairs": "#D55E00",
     "color_jitter": "#7F7F7F",
+    "dw_outside": "#0072B2",
 }
 METRIC_TITLES = {
     "test_ood": "Test-OOD accuracy",
@@ -62,7 +63,7 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
         reported: the paper's numbers, with columns method, metric, value.
         metrics: metric columns to show.
     """
-    order = [m for m in METHODS if m in set(rows.method) | set(reported.method)]
+    order = [m for m in ALL_METHODS if m in set(rows.method) | set(reported.method)]
     height = 1.4 + 0.42 * max(len(order), 1)
     figure, axes = plt.subplots(
         1, len(metrics), figsize=(2.6 * len(metrics), height), sharey=True, layout="constrained"
@@ -84,7 +85,7 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
         axis.set_xlim(max(lowest - 0.02, -0.02), 1.02)
         axis.grid(axis="y", visible=False)
     first = np.atleast_1d(axes)[0]
-    first.set_yticks(range(len(order)), [METHODS[m].title for m in order])
+    first.set_yticks(range(len(order)), [ALL_METHODS[m].title for m in order])
     first.invert_yaxis()
     keys = [
         plt.Line2D([], [], marker="o", linestyle="-", color="0.3", label="measured: mean, 95 % interval"),
@@ -94,30 +95,6 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
         plt.Line2D([], [], marker="D", linestyle="", markerfacecolor="none", markeredgecolor="black", label="reported"),
     ]
     figure.legend(handles=keys, loc="outside lower center", ncols=3)
-    return figure
-
-
-def reweighting(
-    tau_alpha: float, tau_beta: float, tau_min: float, num_domains: int, similarity: Sequence[float] = (0.8, 0.4, 0.0)
-) -> Figure:
-    """How w_ij sets tau_ij, and what that does to a negative's weight in the gradient, exp(s / tau) / tau."""
-    w = torch.linspace(0, 1, 201)[None]
-    tau = losses.pair_temperature(w, tau_alpha, tau_beta, tau_min, num_domains)[0]
-    base = torch.tensor(tau_alpha)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
-    left.plot(w[0], tau, color=METHOD_COLORS["dw_pairs"], linewidth=2.2)
-    left.axhline(tau_alpha, color="0.5", linestyle="--", linewidth=1)
-    left.annotate(r"$\tau_\alpha$", (1.0, tau_alpha), ha="right", va="bottom", color="0.35")
-    left.set(xlabel=r"$w_{ij}$: probability of sharing the anchor's domain", ylabel=r"$\tau_{ij}$", ylim=(0, None))
-    left.set_title("Temperature of a negative pair")
-    for shade, s in zip(sns.color_palette("flare", len(similarity)), similarity):
-        log_ratio = (s / tau - tau.log()) - (s / base - base.log())
-        right.plot(w[0], log_ratio / np.log(10), color=shade, linewidth=2.2, label=f"$s_{{ij}}$ = {s:g}")
-    right.axhline(0, color="0.5", linestyle="--", linewidth=1)
-    right.axvline(1 / num_domains, color="0.5", linestyle=":", linewidth=1)
-    right.set(xlabel=r"$w_{ij}$", ylabel=r"powers of ten over $\tau_{ij} = \tau_\alpha$")
-    right.set_title("Push on that negative")
-    right.legend()
     return figure
 
 
@@ -143,46 +120,235 @@ def stack_cost(tables: dict[str, pd.DataFrame]) -> Figure:
     return figure
 
 
-def example_digits(data: ColoredDigits, rows: int = 5, columns: int = 5) -> Figure:
-    """Example images of each split (the paper's first appendix figure)."""
-    figure, axes = plt.subplots(1, len(SPLITS), figsize=(2.1 * len(SPLITS), 2.5), layout="constrained")
-    for axis, split in zip(axes, SPLITS):
-        images = data.split(split).images[: rows * columns]
-        tiles = images.unflatten(0, (rows, columns)).permute(0, 3, 1, 4, 2).flatten(2, 3).flatten(0, 1)
-        axis.imshow(tiles.numpy(), interpolation="nearest")
-        axis.set_title(SPLIT_TITLES[split])
-        axis.axis("off")
-    return figure
+def method_style(method: str) -> dict[str, object]:
+    """Colour, weight and label of a method's line; the oracle is dashed."""
+    known = ALL_METHODS[method]
+    heavy = 2.6 if "discriminator" in known.uses else 1.6
+    return {
+        "color": METHOD_COLORS[method],
+        "label": known.title,
+        "linewidth": heavy,
+        "linestyle": "--" if known.oracle else "-",
+    }
 
 
-def color_distributions(sigmas: Sequence[float], seed: int = 0, shown: int = 400) -> Figure:
-    """Colours of each domain in RGB space and their marginals, a row a sigma (the paper's second appendix figure)."""
-    figure = plt.figure(figsize=(8.6, 2.3 * len(sigmas)), layout="constrained")
-    grid = figure.add_gridspec(len(sigmas), 4, width_ratios=(1.5, 1, 1, 1))
-    for line, sigma in enumerate(sigmas):
-        data = ColoredDigits(sigma, seed)
-        space = figure.add_subplot(grid[line, 0], projection="3d")
-        marginals = [figure.add_subplot(grid[line, 1 + channel]) for channel in range(3)]
-        colors = torch.cat([data.colors(split) for split in SPLITS]) * 255
-        domains = torch.cat([data.domains(split) for split in SPLITS])
-        for index, name in enumerate(data.domain_names):
-            chosen = colors[domains == index].numpy()
-            space.scatter(*chosen[:shown].T, s=4, c=np.clip(chosen[:shown] / 255, 0, 1), linewidths=0, depthshade=False)
-            for channel, axis in enumerate(marginals):
-                axis.hist(
-                    chosen[:, channel], bins=np.linspace(0, 255, 35), density=True, histtype="step", linewidth=1.6,
-                    color=str(name), label=str(name),
-                )  # fmt: skip
-        space.set_title(f"sigma = {sigma:g}", pad=0)
-        for name, axis in zip(("R", "G", "B"), marginals):
-            axis.set(title=f"{name} intensity" if line == 0 else "", xlim=(0, 255), yscale="log")
-            axis.set_yticks([])
+def discriminator_style(method: str, kind: str) -> dict[str, object]:
+    """A method's line with a global (solid) or a batch-level (dashed) discriminator."""
+    label = f"{ALL_METHODS[method].title}, {kind}"
+    return {**method_style(method), "label": label, "linestyle": "-" if kind == "global" else "--"}
+
+
+HEAD_STYLES = {None: ("black", "no head"), "linear": ("#0072B2", "linear"), "mlp": ("#D55E00", "MLP")}
+
+
+def head_style(projector: str | None, dim: float) -> dict[str, object]:
+    """A projector head's line: its kind by colour, its width by the dashes."""
+    color, label = HEAD_STYLES[projector if isinstance(projector, str) else None]
+    known = {4.0: (":", f"{label}, 4"), 8.0: ("--", f"{label}, 8"), 16.0: ("-", f"{label}, 16")}
+    style, name = known.get(dim, ("-", label if not dim == dim else f"{label}, {dim:g}"))
+    return {"color": color, "label": name, "linestyle": style, "linewidth": 1.8}
+
+
+def curves(
+    rows: pd.DataFrame,
+    told: pd.DataFrame,
+    x: str,
+    metrics: Sequence[str],
+    style: Callable[..., dict[str, object]] = method_style,
+    by: Sequence[str] = ("method",),
+    xlabel: str = "",
+    log: bool = False,
+) -> Figure:
+    """Means over seeds along x with bands of their 95 % intervals, a panel a metric; the paper's values as diamonds.
+
+    Args:
+        rows: one row a seed, x and line.
+        told: the paper's numbers, with the columns x, metric, value and those of `by`; may be empty.
+        x: the column along the axis.
+        metrics: metric columns, a panel each.
+        style: options of a line, from the values of its `by` columns.
+        by: columns that tell lines apart.
+    """
+    figure, axes = plt.subplots(
+        1, len(metrics), figsize=(3.3 * len(metrics), 3.9), sharey=len(metrics) > 1, layout="constrained", squeeze=False
+    )
+    places = sorted({*rows[x], *told.get(x, [])})
+    for axis, metric in zip(axes[0], metrics):
+        for key, line in rows.groupby(list(by), dropna=False, sort=False):
+            options = style(*key)
+            intervals = [statistics.mean_interval(group[metric]) for _, group in line.groupby(x)]
+            at = sorted(line[x].unique())
+            mean, low, high = (np.array([getattr(i, name) for i in intervals]) for name in ("mean", "low", "high"))
+            axis.plot(at, mean, marker="o", markersize=4, **options)
+            axis.fill_between(at, low, high, color=options["color"], alpha=0.13, linewidth=0)
+        for key, line in told[told.metric == metric].groupby(list(by), dropna=False) if len(told) else ():
+            color = style(*key)["color"]
+            axis.plot(line[x], line.value, "D", markersize=6, markerfacecolor="none", markeredgecolor=color)
+        axis.axhline(0.5, color="0.6", linewidth=0.8, linestyle=":")
+        axis.set(title=METRIC_TITLES[metric], xlabel=xlabel or x, ylim=(0.4, 1.02))
+        if log:
+            axis.set_xscale("log")
             axis.minorticks_off()
-        for setter, name in ((space.set_xlabel, "R"), (space.set_ylabel, "G"), (space.set_zlabel, "B")):
-            setter(name, labelpad=-8)
-        space.set(xlim=(0, 255), ylim=(0, 255), zlim=(0, 255))
-        space.tick_params(labelsize=6, pad=-3)
-        space.locator_params(nbins=3)
-        if line == 0:
-            marginals[-1].legend(fontsize="x-small")
+        if places:
+            axis.set_xticks(places, [f"{p:g}" for p in places], rotation=60 if len(places) > 6 else 0)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    if len(told):
+        handles.append(plt.Line2D([], [], marker="D", linestyle="", markerfacecolor="none", markeredgecolor="0.3"))
+        labels.append("reported")
+    if handles:
+        figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize="small")
     return figure
+
+
+def temperature_maps(
+    means: pd.DataFrame,
+    told: pd.DataFrame,
+    method: str,
+    metrics: Sequence[str],
+    alphas: Sequence[float],
+    betas: Sequence[float],
+) -> Figure:
+    """Heat maps of accuracy over tau_alpha and tau_beta, reported beside measured; empty cells have no run.
+
+    Args:
+        means: a line a cell, with tau_alpha, tau_beta, and the mean of each metric.
+        told: the paper's numbers: method, tau_alpha, tau_beta, metric, value.
+        method: whose.
+        metrics: a line of maps each.
+    """
+    figure, axes = plt.subplots(
+        len(metrics), 2, figsize=(8.6, 0.5 + 2.1 * len(metrics)), sharex=True, sharey=True, layout="constrained", squeeze=False
+    )  # fmt: skip
+    mine, paper = means[means.method == method], told[told.method == method]
+    validation = {"reported": paper[paper.metric == "validation"].rename(columns={"value": "shown"})}
+    validation["measured"] = mine.assign(shown=mine["validation"]) if len(mine) else mine
+    for line, metric in zip(axes, metrics):
+        values = {"reported": paper[paper.metric == metric].rename(columns={"value": "shown"})}
+        values["measured"] = mine.assign(shown=mine[metric]) if len(mine) else mine
+        for axis, (title, table) in zip(line, values.items()):
+            grid = np.full((len(betas), len(alphas)), np.nan)
+            if len(table):
+                for row in table.itertuples():
+                    if row.tau_alpha in alphas and row.tau_beta in betas:
+                        grid[list(betas).index(row.tau_beta), list(alphas).index(row.tau_alpha)] = row.shown
+            image = axis.imshow(grid, vmin=0.45, vmax=1, cmap="viridis", aspect="auto")
+            for (r, c), value in np.ndenumerate(grid):
+                shown = f".{round(value * 1000):03d}" if value < 0.9995 else "1"
+                if np.isfinite(value):
+                    axis.text(c, r, shown, ha="center", va="center", fontsize=7, color="w" if value < 0.8 else "k")
+            _outline(axis, validation[title], "shown", alphas, betas, "#D81B60", "selected")
+            if np.isfinite(grid).any():
+                r, c = np.unravel_index(np.nanargmax(grid), grid.shape)
+                axis.plot(c + 0.38, r - 0.33, marker="*", color="#D81B60", markersize=7)
+            axis.set_title(f"{METRIC_TITLES[metric].removesuffix(' accuracy')}, {title}", fontsize=9)
+            axis.set_xticks(range(len(alphas)), [f"{a:g}" for a in alphas], fontsize=7, rotation=45)
+            axis.set_yticks(range(len(betas)), [f"{b:g}" for b in betas], fontsize=7)
+            axis.grid(visible=False)
+        line[0].set_ylabel(r"$\tau_\beta$")
+    for axis in axes[-1]:
+        axis.set_xlabel(r"$\tau_\alpha$")
+    figure.colorbar(image, ax=axes, shrink=0.6, label="accuracy")
+    return figure
+
+
+def _outline(
+    axis: plt.Axes,
+    table: pd.DataFrame,
+    column: str,
+    alphas: Sequence[float],
+    betas: Sequence[float],
+    color: str,
+    name: str,
+) -> None:
+    """Frame the cell with the largest value."""
+    if not len(table):
+        return
+    top = table.sort_values([column, "tau_alpha", "tau_beta"], ascending=[False, True, True]).iloc[0]
+    place = (list(alphas).index(top.tau_alpha) - 0.5, list(betas).index(top.tau_beta) - 0.5)
+    axis.add_patch(plt.Rectangle(place, 1, 1, fill=False, edgecolor=color, linewidth=2, label=name))
+
+
+def all_configurations(means: pd.DataFrame, chosen: pd.DataFrame, metrics: Sequence[str]) -> Figure:
+    """Every configuration's mean accuracy as a point, the selected one in red, a panel a split.
+
+    Args:
+        means: a line a cell with method and the mean of each metric.
+        chosen: the selected cells, likewise.
+    """
+    order = [name for name in ALL_METHODS if name in set(means.method)]
+    figure, axes = plt.subplots(
+        1, len(metrics), figsize=(4.1 * len(metrics), 1.2 + 0.5 * max(len(order), 1)), sharey=True, layout="constrained", squeeze=False
+    )  # fmt: skip
+    for axis, metric in zip(axes[0], metrics):
+        for place, method in enumerate(order):
+            values = means.loc[means.method == method, metric].sort_values().to_numpy()
+            spread = 0.28 * np.sin(np.arange(len(values)) * 2.4)  # the golden angle: apart, and the same every time
+            axis.plot(values, place + spread, "o", color=METHOD_COLORS[method], alpha=0.6, markersize=4)
+            axis.plot([values.mean()] * 2, [place - 0.36, place + 0.36], color="0.25", linewidth=1.5)
+            picked = chosen.loc[chosen.method == method, metric]
+            axis.plot(picked, [place] * len(picked), "o", color="#D81B60", markersize=8, markeredgecolor="white")
+        axis.axvline(0.5, color="0.6", linewidth=0.8, linestyle=":")
+        axis.set(title=METRIC_TITLES[metric], xlim=(0.3, 1.02))
+        axis.grid(axis="y", visible=False)
+    axes[0, 0].set_yticks(range(len(order)), [ALL_METHODS[m].title for m in order])
+    axes[0, 0].invert_yaxis()
+    keys = [
+        plt.Line2D([], [], marker="o", linestyle="", color="0.4", alpha=0.6, label="a configuration"),
+        plt.Line2D([], [], color="0.25", label="their mean"),
+        plt.Line2D([], [], marker="o", linestyle="", color="#D81B60", label="selected by validation"),
+    ]
+    figure.legend(handles=keys, loc="outside lower center", ncols=3)
+    return figure
+
+
+KIND_STYLES = {"same_domain": ("#D55E00", "pairs of one domain"), "cross_domain": ("#0072B2", "pairs across domains")}
+
+
+def temperature_bands(trace: Trace, tau_alpha: float, quantiles: Sequence[float] = (0.05, 0.5, 0.95)) -> Figure:
+    """Median and range of the temperatures by epoch: of all pairs, as the paper draws them, and by kind."""
+    figure, axes = plt.subplots(1, 2, figsize=(8.6, 3.4), sharey=True, layout="constrained")
+    epochs = np.arange(1, len(trace.loss) + 1)
+    panels = [(axes[0], None, ("#6A3D9A", "all pairs")), *((axes[1], k, style) for k, style in KIND_STYLES.items())]
+    for axis, kind, (color, label) in panels:
+        low, median, high = trace.quantiles(quantiles, kind).T
+        axis.plot(epochs, median, color=color, linewidth=2.2, label=label)
+        axis.fill_between(epochs, low, high, color=color, alpha=0.18, linewidth=0)
+    for axis, title in zip(axes, ("All negative pairs", "By kind")):
+        axis.axhline(tau_alpha, color="0.4", linestyle="--", linewidth=1)
+        axis.annotate(r"$\tau_\alpha$", (epochs[-1], tau_alpha), ha="right", va="bottom", color="0.3")
+        axis.set(xlabel="epoch", title=title)
+        axis.legend(fontsize="small")
+    axes[0].set_ylabel(r"effective temperature $\tau_{ij}$")
+    return figure
+
+
+def temperature_ridges(trace: Trace, tau_alpha: float, ridges: int = 9) -> Figure:
+    """The whole distribution of the temperatures at a few epochs, one above the other."""
+    last = len(trace.loss)
+    shown = sorted({round(e) for e in np.geomspace(1, last, min(ridges, last))})
+    figure, axes = plt.subplots(len(shown), 1, figsize=(6.4, 0.62 * len(shown) + 0.8), sharex=True, squeeze=False)
+    centers = (trace.edges[1:] + trace.edges[:-1]) / 2
+    for axis, epoch in zip(axes[:, 0], shown):
+        for kind, (color, label) in zip(trace.counts[epoch - 1], KIND_STYLES.values()):
+            height = kind / max(kind.max(), 1)
+            axis.fill_between(centers, height, color=color, alpha=0.45, linewidth=0, label=label)
+            axis.plot(centers, height, color=color, linewidth=1)
+        axis.axvline(tau_alpha, color="0.4", linestyle="--", linewidth=1)
+        axis.text(-0.02, 0.15, str(epoch), transform=axis.transAxes, ha="right", fontsize=9)
+        axis.patch.set_alpha(0)
+        axis.set(yticks=[], ylim=(0, 1.25))
+        sns.despine(ax=axis, left=True)
+        axis.grid(visible=False)
+    axes[0, 0].legend(fontsize="small", loc="upper left", ncols=2, bbox_to_anchor=(0, 2.0))
+    axes[-1, 0].set_xlabel(r"effective temperature $\tau_{ij}$; left: epoch")
+    figure.subplots_adjust(hspace=-0.1, left=0.1, right=0.97, top=0.88, bottom=0.14)
+    return figure
+
+
+def save(figure: Figure, name: str, folder: str | None) -> None:
+    """Write a figure as PDF and SVG into a folder; None writes nothing."""
+    if folder:
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        for kind in ("pdf", "svg"):
+            figure.savefig(target / f"{name}.{kind}", metadata={"CreationDate" if kind == "pdf" else "Date": None})

@@ -1,6 +1,6 @@
 """Multinomial logistic regression, batched over runs: discriminators and probes are both this.
 
-The objective is scikit-learn's with C = 1 / l2,
+The objective is scikit-learn's with C = 1 / l2::
 
     sum_i -log p(y_i | x_i)  +  l2 / 2 |W|^2       (biases are not penalised; for two classes W is the one vector w),
 

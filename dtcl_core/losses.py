@@ -50,6 +50,7 @@ def info_nce(
     *,
     tau_neg: Tensor | None = None,
     admitted: Tensor | None = None,
+    weight: Tensor | None = None,
 ) -> Tensor:
     """InfoNCE (Eq. 2), with a temperature for each negative pair (Eq. 4) and a choice of negatives.
 
@@ -59,6 +60,8 @@ def info_nce(
         tau: temperature of the positive pairs, and of the negatives unless `tau_neg` is given; > 0, scalar or [...].
         tau_neg: [..., N, N] temperatures of the negative pairs, > 0; the diagonal is not used.
         admitted: [..., N, N] bool, which negatives count; the diagonal is not used (the positive always counts).
+        weight: [..., N, N] factors of the negatives' exponentials, >= 0, as earlier work weights them; the diagonal is
+            not used.
 
     Returns:
         [...] mean over anchors, in nats.
@@ -76,6 +79,8 @@ def info_nce(
     positive = torch.eye(z.shape[-2], dtype=torch.bool, device=z.device)
     tau = _per_run(tau, similarity)
     logits = similarity / (tau if tau_neg is None else torch.where(positive, tau, tau_neg))
+    if weight is not None:
+        logits = logits + torch.where(positive, 0.0, weight.clamp(min=torch.finfo(weight.dtype).tiny).log())
     if admitted is not None:
         logits = logits.masked_fill(~(admitted | positive), -torch.inf)
     return (torch.logsumexp(logits, -1) - logits.diagonal(dim1=-2, dim2=-1)).mean(-1)
@@ -158,8 +163,8 @@ def _signed_kernel_sum(z: Tensor, a: Tensor, bandwidths: Sequence[float]) -> Ten
 def mmd(x: Tensor, y: Tensor, bandwidths: Sequence[float]) -> Tensor:
     """Squared maximum mean discrepancy between two samples: the biased estimate, with a sum of Gaussian kernels.
 
-    mean k(x, x') + mean k(y, y') - 2 mean k(x, y), with k(u, v) = sum_b exp(-|u - v|^2 / (2 b^2)) (Gretton et al. 2012,
-    Eq. 5; as a penalty: Li et al. 2018).
+    ``mean k(x, x') + mean k(y, y') - 2 mean k(x, y)``, with ``k(u, v) = sum_b exp(-|u - v|^2 / (2 b^2))`` (Gretton et al.
+    2012, Eq. 5; as a penalty: Li et al. 2018).
 
     Args:
         x: [..., N, k].

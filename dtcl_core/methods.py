@@ -6,6 +6,7 @@ and one row of `METHODS`. The engine, the grids, the book and the command line a
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,7 +23,7 @@ class Batch:
     """What a method may look at: one batch of R runs that share the method.
 
     z and z_pos [R, N, k] are the two views' embeddings, domains [R, N]; posteriors [R, N, D] of both views come from the
-    discriminator, where the method has one; tau_alpha, tau_beta, lambda_ are [R]; adversary is the (weight, bias) of
+    discriminator, where the method has one; ``tau_alpha``, ``tau_beta``, ``lambda_`` are [R]; adversary is the (weight, bias) of
     DANN's classifier.
     """
 
@@ -66,6 +67,13 @@ def domain_weighted(batch: Batch, weighting: str) -> dict[str, Tensor]:
     assert posterior is not None and batch.tau_beta is not None
     w = same_domain_probability(posterior, batch.domains, weighting, batch.anchor_posterior)
     return {"tau_neg": losses.pair_temperature(w, batch.tau_alpha, batch.tau_beta, batch.tau_min, batch.num_domains)}
+
+
+def outside_weighted(batch: Batch) -> dict[str, Tensor]:
+    """Keep one temperature and weight the exponentials instead, by N_D w_ij (1 where the discriminator knows nothing)."""
+    assert batch.posterior is not None
+    w = same_domain_probability(batch.posterior, batch.domains, "negatives")
+    return {"weight": batch.num_domains * w}
 
 
 def domain_weighted_negatives(batch: Batch) -> dict[str, Tensor]:
@@ -133,3 +141,9 @@ METHODS: dict[str, Method] = {
     "dw_pairs": Method("Domain-Weighted Pairs", domain_weighted_pairs, uses=WEIGHTED),
     "color_jitter": Method("Standard CL w/ Color Jitter", jitter=True, oracle=True),
 }
+
+# Methods beside the paper's comparison: they run and are stored like the others, but no grid holds them by itself.
+VARIANTS: dict[str, Method] = {
+    "dw_outside": Method("Weight Outside the Exponent", outside_weighted, uses=frozenset({"discriminator"})),
+}
+ALL_METHODS = ChainMap(VARIANTS, METHODS)  # in this order: the paper's come first, and what a user adds is a variant

@@ -13,6 +13,7 @@ from .config import Run
 from .device import resolve_device
 from .experiments import REGISTRY, listed_numbers
 from .results import Store
+from .traces import Trace
 from .work import compute, default_store
 
 INJECTED = "# Parameters"  # papermill writes its cell with this first line
@@ -60,7 +61,7 @@ def obtain(
 
     Args:
         experiment: a name in `experiments.REGISTRY`.
-        preset: "smoke", "laptop" or "paper".
+        preset: "smoke", "laptop", "core" or "paper".
         compute_missing: train what is missing; False reads only.
         device: "auto", "cpu" or "cuda"; checked in any case.
         options: seeds, epochs, sigma, methods, tau_alpha, protocol: see `experiments.Experiment.runs`.
@@ -73,11 +74,26 @@ def obtain(
     """
     checked_choice("compute", compute_missing, (True, False))
     resolve_device(device)
-    runs = REGISTRY[experiment].runs(preset, **options)  # type: ignore[arg-type]
+    chosen = REGISTRY[experiment]
+    runs = chosen.runs(preset, **options)  # type: ignore[arg-type]
     store: Store = default_store(preset)
     if compute_missing:
-        compute(runs, store, device)
+        compute(runs, store, device, record=chosen.traced)
     return runs, store.load(runs)
+
+
+def traces(runs: Sequence[Run], preset: str) -> list[Trace]:
+    """What the runs recorded, of those that have a trace."""
+    store = default_store(preset)
+    return [trace for run in runs if (trace := store.trace(run)) is not None]
+
+
+def together(*frames: pd.DataFrame) -> pd.DataFrame:
+    """Rows of several experiments, those they share once."""
+    some = [frame for frame in frames if len(frame)]
+    if not some:
+        return frames[0]
+    return pd.concat(some, ignore_index=True).drop_duplicates(["key", "label_fraction"], ignore_index=True)
 
 
 def show(table: pd.DataFrame, columns: Mapping[str, str] | None = None) -> None:

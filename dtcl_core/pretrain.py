@@ -29,7 +29,7 @@ from .config import Protocol, Run
 from .device import keep_freed_memory, reproducible, resolve_device, resolve_precision
 from .encoder import Encoder
 from .losses import same_domain
-from .methods import METHODS, Batch
+from .methods import ALL_METHODS, Batch
 from .provenance import SOURCES
 from .streams import Streams, stream_of
 from .traces import TemperatureRecorder, Trace, traces_of
@@ -94,7 +94,7 @@ class Stack:
         self.precision = resolve_precision(precision, self.device)
         if self.device.type == "cpu":
             keep_freed_memory()
-        self.runs = sorted(runs, key=lambda run: (stream_of(run), list(METHODS).index(run.method)))
+        self.runs = sorted(runs, key=lambda run: (stream_of(run), list(ALL_METHODS).index(run.method)))
         self.protocol: Protocol = runs[0].protocol
         counts = Counter(stream_of(run) for run in self.runs)
         self.counts = list(counts.values())
@@ -114,7 +114,7 @@ class Stack:
         self.encoder.dtype = getattr(torch, self.precision)
         self.optimizers = [torch.optim.Adam(self.encoder.parameters(), lr=p.learning_rate, fused=True)]
         # DANN's classifiers: one for every run of the stack that uses one, from zero, with an optimiser of their own.
-        users = [r for r in self.runs if "adversary" in METHODS[r.method].uses]
+        users = [r for r in self.runs if "adversary" in ALL_METHODS[r.method].uses]
         width = first.projector_dim or p.embedding_dim
         self.adversary = nn.ParameterList(
             [
@@ -258,7 +258,7 @@ class Stack:
 
         losses = z.new_zeros(len(self.runs))
         for group in self.groups:
-            method, batch = METHODS[group.method], self._batch(group, z, z_pos, domains, posteriors)
+            method, batch = ALL_METHODS[group.method], self._batch(group, z, z_pos, domains, posteriors)
             losses = losses.index_add(0, group.runs, method.loss(batch, self.protocol.symmetric))
             if self.recorder is not None and group.discriminator is not None:
                 self.recorder.add(group.runs, method.pairs(batch)["tau_neg"].detach(), same_domain(batch.domains))

@@ -43,6 +43,18 @@ def main_comparison(sigma: float = 50.0, label_fraction: float = 0.01) -> pd.Dat
 
 def collapse() -> pd.DataFrame:
     """The cells of Tables 3 to 8 at tau_alpha = 1, where the reported digit accuracy is chance."""
+    table = temperature_tables()
+    return table[table.tau_alpha == 1.0].reset_index(drop=True)
+
+
+def temperature_tables() -> pd.DataFrame:
+    """Tables 3 to 8: accuracies of the domain-weighted methods over tau_alpha and tau_beta, at sigma 50."""
     table = load()
-    chosen = table.source.str.match(r"table_[3-8]_temperature") & (table.tau_alpha == 1.0)
-    return table[chosen].reset_index(drop=True)
+    return table[table.source.str.match(r"table_[3-8]_temperature")].reset_index(drop=True)
+
+
+def by_sigma() -> pd.DataFrame:
+    """What the tables give of the sigma figure: Table 9's global rows, and Table 1 at sigma 50 for the other methods."""
+    nine, one = load("table_9_global_vs_batch"), load("table_1_main")
+    nine = nine[nine.discriminator == "global"]
+    return pd.concat([nine, one[~one.method.isin(nine.method)]], ignore_index=True)

@@ -20,7 +20,7 @@ from . import augment, keyed
 from .config import Protocol, Run
 from .data import ColoredDigits
 from .encoder import dropout_shapes
-from .methods import METHODS
+from .methods import ALL_METHODS
 
 
 class Stream(NamedTuple):
@@ -32,7 +32,7 @@ class Stream(NamedTuple):
 
 
 def stream_of(run: Run) -> Stream:
-    return Stream(run.seed, run.sigma, METHODS[run.method].jitter)
+    return Stream(run.seed, run.sigma, ALL_METHODS[run.method].jitter)
 
 
 class Streams:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+import numpy as np
 import pandas as pd
 
 from .config import Run
 from .experiments import HYPERPARAMETERS, REGISTRY
-from .methods import METHODS
+from .methods import ALL_METHODS
+from .selection import CONTEXT, SELECTION_FRACTION, select
 from .statistics import mean_interval, paired_difference
+from .traces import KINDS, Trace
+from .work import default_store
 
 SHORT = {"test_ood": "Test-OOD", "test_id": "Test-ID", "d_test_id": "D-Test-ID", "validation": "Validation"}
 
@@ -18,7 +22,7 @@ SHORT = {"test_ood": "Test-OOD", "test_id": "Test-ID", "d_test_id": "D-Test-ID",
 def describe(experiment: str, preset: str, runs: Sequence[Run], frame: pd.DataFrame) -> str:
     """What was asked for, how much of it exists, and how it differs from the paper's grid."""
     present, wanted = frame.key.nunique(), len({run.key for run in runs})
-    paper = REGISTRY[experiment].runs("paper", sigma=sorted({run.sigma for run in runs}))
+    paper = REGISTRY[experiment].runs("paper")
 
     def cells(chosen: Sequence[Run], method: str) -> list[str]:
         found = {tuple(getattr(r, h) for h in HYPERPARAMETERS): None for r in chosen if r.method == method}
@@ -32,12 +36,13 @@ def describe(experiment: str, preset: str, runs: Sequence[Run], frame: pd.DataFr
         f"{'':<28}{'here':>6}{'paper':>7}",
         f"{'epochs':<28}{runs[0].protocol.epochs:>6}{paper[0].protocol.epochs:>7}",
         f"{'seeds':<28}{seeds(runs):>6}{seeds(paper):>7}",
+        f"{'sigmas':<28}{len({r.sigma for r in runs}):>6}{len({r.sigma for r in paper}):>7}",
     ]
     for method in dict.fromkeys(run.method for run in runs):
         here = cells(runs, method)
-        names = "/".join(h.strip("_") for h in HYPERPARAMETERS if h == "tau_alpha" or h in METHODS[method].uses)
+        names = "/".join(h.strip("_") for h in HYPERPARAMETERS if h == "tau_alpha" or h in ALL_METHODS[method].uses)
         listed = f"  {names}: {', '.join(here)}" if len(here) <= 5 else ""
-        lines.append(f"{METHODS[method].title:<28}{len(here):>6}{len(cells(paper, method)):>7}{listed}")
+        lines.append(f"{ALL_METHODS[method].title:<28}{len(here):>6}{len(cells(paper, method)):>7}{listed}")
     diverged = frame[frame.status == "diverged"].key.nunique()
     if diverged:
         lines.append(f"{diverged} runs diverged; their cells cannot be selected.")
@@ -78,7 +83,7 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> 
     """
     check_one_row_a_seed(rows)
     lines = []
-    for name, method in METHODS.items():
+    for name, method in ALL_METHODS.items():
         told = reported[(reported.method == name) & (reported.metric == metric)].value
         interval = mean_interval(rows.loc[rows.method == name, metric].to_numpy())
         if len(told) or interval.n:
@@ -97,7 +102,7 @@ def differences(rows: pd.DataFrame, metric: str, baseline: str = "standard") -> 
     check_one_row_a_seed(rows)
     reference = rows[rows.method == baseline].set_index("seed")[metric]
     lines = []
-    for name, method in METHODS.items():
+    for name, method in ALL_METHODS.items():
         mine = rows[rows.method == name].set_index("seed")[metric]
         if name != baseline and len(mine) and len(reference):
             d = paired_difference(mine, reference)
@@ -111,7 +116,7 @@ def ranks(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> pd.DataFra
     Returns:
         Columns: rank, method, measured, reported rank, reported (NaN where the paper gives none).
     """
-    contenders = [name for name, method in METHODS.items() if not method.oracle]
+    contenders = [name for name, method in ALL_METHODS.items() if not method.oracle]
     told = reported[(reported.metric == metric) & reported.method.isin(contenders)].set_index("method").value
     mean = rows[rows.method.isin(contenders)].groupby("method")[metric].mean()
     table = pd.DataFrame({"measured": mean, "reported": told.reindex(mean.index)})
@@ -119,7 +124,7 @@ def ranks(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> pd.DataFra
     table["reported rank"] = ["-" if pd.isna(p) else f"{p:.0f}" for p in place]
     table = table.sort_values("measured", ascending=False, kind="stable")
     table.insert(0, "rank", range(1, len(table) + 1))
-    table.insert(1, "method", [METHODS[m].title for m in table.index])
+    table.insert(1, "method", [ALL_METHODS[m].title for m in table.index])
     return table[["rank", "method", "measured", "reported rank", "reported"]].reset_index(drop=True)
 
 
@@ -132,18 +137,153 @@ def all_cells(frame: pd.DataFrame, label_fraction: float, metrics: Sequence[str]
     return _titled(table).rename(columns=SHORT)
 
 
-def _titled(table: pd.DataFrame) -> pd.DataFrame:
-    """Methods in the registry's order under their titles, hyperparameters short, unused ones as a dash."""
+def _titled(table: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
+    """Methods in the registry's order under their titles, settings short, unused ones as a dash."""
     table = table.copy()
-    table["method"] = pd.Categorical(table.method, list(METHODS))
-    table = table.sort_values(["method", *HYPERPARAMETERS], ignore_index=True)
-    table["method"] = [METHODS[m].title for m in table.method]
-    for name in HYPERPARAMETERS:
-        table[name] = ["-" if pd.isna(v) else f"{v:g}" for v in table[name]]
-    return table.rename(columns={"lambda_": "lambda"})
+    names = [name for name in dict.fromkeys([*also, *HYPERPARAMETERS]) if name in table and name != "method"]
+    if "method" in table:
+        table["method"] = pd.Categorical(table.method, list(ALL_METHODS))
+    table = table.sort_values(
+        [*(["method"] if "method" in table else []), *names], ignore_index=True, na_position="first"
+    )
+    if "method" in table:
+        table["method"] = [ALL_METHODS[m].title for m in table.method]
+    for name in names:
+        table[name] = ["-" if pd.isna(v) else v if isinstance(v, str) else f"{v:g}" for v in table[name]]
+    return table.rename(columns={"lambda_": "lambda", "label_fraction": "labels"})
 
 
-def selected_cells(cells: pd.DataFrame) -> pd.DataFrame:
-    """The chosen hyperparameters, one line a method."""
-    shown = _titled(cells[["method", *HYPERPARAMETERS, "validation", "n"]])
+def selected_cells(cells: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
+    """The chosen hyperparameters, one line a method (and each value of the columns `also`)."""
+    shown = _titled(cells[["method", *also, *HYPERPARAMETERS, "validation", "n"]], also)
     return shown.rename(columns={"validation": "mean validation"})
+
+
+def cell_means(frame: pd.DataFrame, metrics: Sequence[str], label_fraction: float = SELECTION_FRACTION) -> pd.DataFrame:
+    """A line a configuration: its context, hyperparameters, mean of each metric over seeds, and n seeds."""
+    rows = frame[(frame.label_fraction == label_fraction) & (frame.status == "ok")]
+    grouped = rows.groupby([*CONTEXT, *HYPERPARAMETERS], dropna=False)
+    return grouped[list(metrics)].mean().assign(n=grouped.seed.nunique()).reset_index()
+
+
+def compare(
+    rows: pd.DataFrame, reported: pd.DataFrame, keys: Sequence[str], metric: str, only_measured: bool = False
+) -> pd.DataFrame:
+    """Reported against measured, a line for each combination of `keys` that either has.
+
+    Args:
+        rows: one row a seed and combination.
+        reported: the paper's numbers, with the columns `keys`, metric, value; may be empty.
+        keys: columns that tell lines apart.
+        metric: the metric column to show.
+        only_measured: leave out combinations without a run, if there is any run at all.
+
+    Returns:
+        Columns: the keys, reported, measured (mean over seeds), low and high (its 95 % interval), n (seeds).
+
+    Raises:
+        ValueError: if a combination has a seed twice.
+    """
+    keys = list(keys)
+    if rows.duplicated([*keys, "seed"]).any():
+        raise ValueError(f"a seed has more than one row at the same {', '.join(keys)}.")
+    told = reported[reported.metric == metric].set_index(keys).value if len(reported) else pd.Series(dtype=float)
+    lines = []
+    for key, group in rows.groupby(keys, dropna=False):
+        interval = mean_interval(group[metric].to_numpy())
+        lines.append((*key, _told(told, key), *interval))
+    done = {tuple(None if pd.isna(k) else k for k in line[: len(keys)]) for line in lines}
+    if not (only_measured and lines):
+        lines += [(*key, v, *mean_interval([])) for key, v in told.items() if tuple(key) not in done]
+    table = pd.DataFrame(lines, columns=[*keys, "reported", "measured", "low", "high", "n"])
+    return _titled(table, keys)
+
+
+def _told(told: pd.Series, key: tuple) -> float:
+    """The reported value of a combination, NaN if the paper gives none."""
+    return float(told[key]) if len(told) and key in told.index else float("nan")
+
+
+def selected_and_best(frame: pd.DataFrame, metric: str = "test_ood") -> pd.DataFrame:
+    """For each method the cell that validation selects beside the best on a metric, and how many exceed 0.90.
+
+    Returns:
+        Columns: method, selected and its mean, best and its mean, gap, above 0.90, cells, n (seeds of the selected cell).
+    """
+    means = cell_means(frame, ["validation", metric])
+    chosen = select(frame)
+    lines = []
+    for method in (m for m in ALL_METHODS if m in set(means.method)):
+        mine = means[means.method == method].set_index(list(HYPERPARAMETERS))
+        pick = chosen[chosen.method == method].set_index(list(HYPERPARAMETERS)).index[0]
+        top = mine[metric].idxmax()
+        selected, best = mine.loc[[pick], metric].iloc[0], mine[metric].max()
+        above, n = int((mine[metric] > 0.9).sum()), int(mine.loc[[pick], "n"].iloc[0])
+        lines.append(
+            (ALL_METHODS[method].title, _cell(pick), selected, _cell(top), best, best - selected, above, len(mine), n)
+        )
+    columns = ["method", "selected", "mean", "best", "its mean", "gap", "above 0.90", "cells", "n"]
+    return pd.DataFrame(lines, columns=columns)
+
+
+def _cell(values: Sequence[float]) -> str:
+    return "/".join(f"{v:g}" for v in values if not pd.isna(v))
+
+
+def grid_averages(means: pd.DataFrame, reported: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Mean, lowest and highest of a metric over a method's configurations, beside the paper's selected one."""
+    told = reported[reported.metric == metric].set_index("method").value
+    lines = [
+        (
+            ALL_METHODS[m].title,
+            told.get(m, float("nan")),
+            part[metric].mean(),
+            part[metric].min(),
+            part[metric].max(),
+            len(part),
+        )
+        for m in ALL_METHODS
+        if len(part := means[means.method == m])
+    ]
+    return pd.DataFrame(lines, columns=["method", "reported selected", "mean of cells", "lowest", "highest", "cells"])
+
+
+def discriminator_differences(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Global less batch-level discriminator, paired by seed, for each method and sigma; a * where zero is excluded."""
+    lines = []
+    for (method, sigma), part in rows.groupby(["method", "sigma"]):
+        by = {kind: rows.set_index("seed")[metric] for kind, rows in part.groupby("discriminator")}
+        if len(by) == 2:
+            d = paired_difference(by["global"], by["batch"])
+            lines.append((method, sigma, d.mean, d.low, d.high, d.n, "*" if d.low > 0 or d.high < 0 else " "))
+    table = pd.DataFrame(lines, columns=["method", "sigma", "difference", "low", "high", "n", ""])
+    return _titled(table, ["method", "sigma"])
+
+
+def temperature_quantiles(
+    traces: Sequence[Trace], epochs: Sequence[int] = (1, 2, 5, 10, 20, 50, 100, 200, 400)
+) -> pd.DataFrame:
+    """5 %, median and 95 % of the temperatures at a few epochs, each the mean over seeds, pairs of each kind."""
+    lines = []
+    for epoch in (e for e in epochs if traces and e <= len(traces[0].loss)):
+        for kind in KINDS:
+            values = [trace.quantiles([0.05, 0.5, 0.95], kind)[epoch - 1] for trace in traces]
+            lines.append((epoch, kind.replace("_", " "), *np.mean(values, axis=0), len(traces)))
+    return pd.DataFrame(lines, columns=["epoch", "pairs", "5 %", "median", "95 %", "n"])
+
+
+def describe_all(preset: str, **options: object) -> str:
+    """How many runs of each experiment exist."""
+    lines = [f"{'experiment':<22}{'runs':>6}{'exist':>7}"]
+    present = default_store(preset).rows()
+    for name, experiment in REGISTRY.items():
+        keys = {run.key for run in experiment.runs(preset, **options)}
+        lines.append(f"{name:<22}{len(keys):>6}{len(keys & present.keys()):>7}")
+    wanted = {run.key for name in ("claims", "adding_a_method") for run in REGISTRY[name].runs(preset, **options)}
+    lines.append(f"Preset {preset}: {len(wanted & present.keys())} of {len(wanted)} runs exist.")
+    return "\n".join(lines)
+
+
+def title(method: str) -> str:
+    """A method's name as the paper's tables have it."""
+    return ALL_METHODS[method].title

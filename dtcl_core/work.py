@@ -97,6 +97,24 @@ def checkpoint_path(store: Store, runs: Sequence[Run]) -> Path:
     return store.path / ".checkpoints" / f"{name}.pt"
 
 
+def seconds_a_run_epoch(rows: Sequence[dict], device: torch.device) -> float:
+    """Median time that a run's epoch took in rows trained on such a device; 0 if there is none."""
+    paces = sorted(
+        row["provenance"]["seconds"] / row["run"]["protocol"]["epochs"]
+        for row in rows
+        if row["provenance"].get("device") == device.type and row["provenance"].get("seconds")
+    )
+    return paces[len(paces) // 2] if paces else 0.0
+
+
+def readable_time(seconds: float) -> str:
+    """Seconds as a person would say them: 0 s, 45 s, 12 min, 3.4 h, 12 days."""
+    for size, unit, digits in ((86400 * 3, "days", 0), (5400, "h", 1), (90, "min", 0)):
+        if seconds >= size:
+            return f"{seconds / {'days': 86400, 'h': 3600, 'min': 60}[unit]:.{digits}f} {unit}"
+    return f"{seconds:.0f} s"
+
+
 class Progress:
     """Runs done and time left: a bar on a terminal, elsewhere a line about once a minute."""
 

@@ -12,6 +12,28 @@ def test_the_papers_grid_has_the_papers_size():
     assert {r.protocol.epochs for r in runs} == {400} and {r.sigma for r in runs} == {50.0}
 
 
+def test_every_part_of_the_paper_has_its_size():
+    sizes = {name: len({r.key for r in e.runs("paper")}) for name, e in REGISTRY.items()}
+    assert sizes["sigma_ablation"] == 4750 and sizes["temperature"] == 400
+    assert sizes["global_vs_batch"] == 2 * 2000  # two discriminators, of which one is in the sigma figure too
+    assert sizes["projector_head"] == 300 + 50 and sizes["effective_temperature"] == 5
+    assert sizes["claims"] == 7050
+
+
+def test_tables_share_their_runs():
+    paper = {name: {r.key for r in e.runs("paper")} for name, e in REGISTRY.items()}
+    assert paper["main_table"] == paper["label_fractions"] == paper["model_selection"] <= paper["sigma_ablation"]
+    assert paper["temperature"] < paper["main_table"] and paper["effective_temperature"] < paper["main_table"]
+    assert len(paper["global_vs_batch"] - paper["sigma_ablation"]) == 2000
+    assert len(paper["projector_head"] - paper["sigma_ablation"]) == 300
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_core_runs_are_runs_of_the_paper(name):
+    core, paper = ({r.key for r in REGISTRY[name].runs(preset)} for preset in ("core", "paper"))
+    assert core and core <= paper
+
+
 def test_the_laptop_grid_is_part_of_the_papers_but_for_epochs():
     def cell(r):
         return (r.method, r.tau_alpha, r.tau_beta, r.lambda_, r.discriminator)
@@ -44,7 +66,7 @@ def test_options_narrow_and_change_the_runs():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"preset": "full"}, "preset must be one of 'smoke', 'laptop', 'paper', got 'full'"),
+        ({"preset": "full"}, "preset must be one of 'smoke', 'laptop', 'core', 'paper', got 'full'"),
         ({"seeds": 0}, "seeds must be an integer >= 1, got 0"),
         ({"seeds": 2.5}, "seeds must be an integer"),
         ({"epochs": 0}, "epochs must be"),

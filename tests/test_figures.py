@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from test_statistics import selected_rows
 
-from dtcl_core import figures, reported, results
+from dtcl_core import figures, illustrations, reported, results
 from dtcl_core.data import ColoredDigits
-from dtcl_core.methods import METHODS
+from dtcl_core.methods import ALL_METHODS, METHODS
 
 matplotlib.use("Agg")
 
@@ -19,8 +19,8 @@ def close_figures():
 
 
 def test_every_method_has_a_colour_of_its_own():
-    assert figures.METHOD_COLORS.keys() == METHODS.keys()
-    assert len(set(figures.METHOD_COLORS.values())) == len(METHODS)
+    assert figures.METHOD_COLORS.keys() == ALL_METHODS.keys()
+    assert len(set(figures.METHOD_COLORS.values())) == len(ALL_METHODS)
 
 
 def test_comparison_shows_means_seeds_and_reported_values():
@@ -40,7 +40,7 @@ def test_comparison_without_rows_still_shows_the_paper():
 
 
 def test_reweighting_follows_the_equation():
-    figure = figures.reweighting(0.2, 0.1, 0.01, 2, similarity=(0.5,))
+    figure = illustrations.reweighting(0.2, 0.1, 0.01, 2, similarity=(0.5,))
     w, tau = figure.axes[0].lines[0].get_data()
     assert np.allclose(tau, 0.2 + 0.1 * (0.5 - w), atol=1e-6)
     _, push = figure.axes[1].lines[0].get_data()
@@ -50,7 +50,7 @@ def test_reweighting_follows_the_equation():
 
 def test_digits_and_colours_are_drawn():
     data = ColoredDigits(seed=0)
-    tiles = figures.example_digits(data, 2, 3).axes[0].images[0].get_array()
+    tiles = illustrations.example_digits(data, 2, 3).axes[0].images[0].get_array()
     assert tiles.shape == (56, 84, 3)
     assert np.allclose(tiles[:28, :28], data.split("train").images[0].permute(1, 2, 0))
-    assert len(figures.color_distributions([0, 50], shown=20).axes) == 8
+    assert len(illustrations.color_distributions([0, 50], shown=20).axes) == 8

@@ -1,0 +1,218 @@
+"""The verdict rule on made-up rows that reach all four verdicts, and on the paper's own numbers."""
+
+import numpy as np
+import pytest
+
+from dtcl_core import claims, reported, results
+from dtcl_core.claims import CLAIMS, VERDICTS, Contrast, Evidence, verdict
+from dtcl_core.config import LAMBDAS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Run
+from dtcl_core.experiments import cells
+from dtcl_core.methods import METHODS
+from dtcl_core.statistics import mean_interval
+from dtcl_core.traces import BINS, Trace
+
+METRICS = ("validation", "test_id", "test_ood", "d_test_id")
+
+
+def contrast(*values):
+    return Contrast("made up", mean_interval(values))
+
+
+FOR, AGAINST = contrast(0.1, 0.11, 0.12, 0.1, 0.1), contrast(-0.1, -0.11, -0.12, -0.1, -0.1)
+OPEN, OPEN_FEW, MISSING = contrast(0.1, -0.1, 0.05, -0.02, 0.0), contrast(0.1, -0.1, 0.0), contrast(0.5, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("contrasts", "expected"),
+    [
+        ([FOR, FOR], "reproduced"),
+        ([FOR, OPEN], "partly"),
+        ([FOR, AGAINST], "partly"),
+        ([AGAINST, OPEN_FEW], "not reproduced"),
+        ([OPEN, OPEN], "not reproduced"),
+        ([OPEN, OPEN_FEW], "not enough runs yet"),
+        ([FOR, MISSING], "not enough runs yet"),
+        ([AGAINST, MISSING], "not enough runs yet"),
+        ([], "not enough runs yet"),
+    ],
+)
+def test_the_rule(contrasts, expected):
+    assert verdict(contrasts) == expected and expected in VERDICTS
+
+
+def rows(entries, seeds=5, noise=1e-3):
+    """Rows from (run settings, {label fraction: {metric: value}}), each seed a little off its mean, by less than noise."""
+    made = []
+    shift = np.linspace(-noise, noise, seeds) if seeds > 1 else [0.0]
+    for settings, scores in entries:
+        for seed, by in enumerate(shift):
+            run = Run(seed=seed, **settings)
+            # Each method's seeds are off in an order of their own, or every difference would have no spread.
+            by = shift[(seed * 2 + len(run.method)) % seeds]
+            metrics = {f: {m: float(np.clip(s.get(m, 0.5) + by, 0, 1)) for m in METRICS} for f, s in scores.items()}
+            made.append({"key": run.key, "run": run.to_dict(), "status": "ok", "metrics": metrics,
+                         "provenance": {"created": "2026-01-01"}, "shard": "s"})  # fmt: skip
+    return results.frame(made)
+
+
+def papers_rows(seeds=5):
+    """The paper's Tables 1, 2 and 9 as if each number were the mean of so many seeds of one configuration."""
+    scores: dict[tuple, dict] = {}
+    for source in ("table_1_main", "table_2_label_fraction", "table_9_global_vs_batch"):
+        for line in reported.load(source).itertuples():
+            kind = line.discriminator if isinstance(line.discriminator, str) else None
+            key = (line.method, kind, float(line.sigma))
+            scores.setdefault(key, {}).setdefault(str(line.label_fraction), {})[line.metric] = line.value
+    entries = []
+    for (method, kind, sigma), found in scores.items():
+        setting = {**cells(method, "smoke")[0], "method": method, "sigma": sigma}
+        entries.append((setting | ({"discriminator": kind} if kind else {}), found))
+    return rows(entries, seeds)
+
+
+def test_the_papers_own_numbers_reproduce_its_claims():
+    judged = claims.judge(Evidence(papers_rows()))
+    assert {n: verdict(judged[n]) for n in (1, 2, 3, 4, 6)} == dict.fromkeys((1, 2, 3, 4, 6), "reproduced")
+    for number in (5, 8, 10, 11, 13, 14, 15):  # the figures' numbers are not in the tables
+        assert verdict(judged[number]) == "not enough runs yet"
+    assert len(judged[9]) == 4 and all(c.interval.n == 5 for c in judged[9])
+
+
+def test_two_seeds_are_too_few_for_any_verdict_from_runs():
+    judged = claims.judge(Evidence(papers_rows(seeds=2)))
+    assert {verdict(c) for n, c in judged.items() if n != 12} == {"not enough runs yet"}
+    assert verdict(claims.judge(Evidence(results.frame([])))[1]) == "not enough runs yet"
+
+
+def test_the_papers_temperature_tables_reproduce_claim_7():
+    table = reported.load()
+    table = table[table.source.str.match(r"table_[3-8]")]
+    entries = []
+    for (method, alpha, beta), part in table.groupby(["method", "tau_alpha", "tau_beta"]):
+        values = dict(zip(part.metric, part.value))
+        entries.append(({"method": method, "tau_alpha": alpha, "tau_beta": beta}, {"0.01": values}))
+    frame = rows(entries)
+    judged = claims.judge(Evidence(frame))
+    assert verdict(judged[7]) == "reproduced"
+    used = {cell[0] for m in claims.PROPOSED for cell in Evidence(frame).cells(m, "test_ood").columns}
+    assert max(used) == 0.5  # tau_alpha = 1 took part in the calibration
+
+
+def made_up(proposed, baseline, sigmas=(50.0,), seeds=5):
+    """Full grids where every configuration of the proposed methods, or of the others, scores alike, but for its validation."""
+    entries = []
+    for sigma in sigmas:
+        for method in METHODS:
+            mine = proposed if method in claims.PROPOSED else 0.99 if METHODS[method].oracle else baseline
+            for place, cell in enumerate(cells(method, "paper")):
+                level = mine(sigma) if callable(mine) else mine
+                score = {
+                    "validation": 0.5 + 0.001 * place,
+                    "test_id": level,
+                    "test_ood": level,
+                    "d_test_id": 1 - level / 2,
+                }
+                entries.append(({**cell, "method": method, "sigma": sigma}, {"0.01": score}))
+    return rows(entries, seeds, noise=1e-4)
+
+
+@pytest.mark.parametrize(("proposed", "expected"), [(0.8, "reproduced"), (0.6, "not reproduced")])
+def test_made_up_grids_decide_claims_1_and_8(proposed, expected):
+    judged = claims.judge(Evidence(made_up(proposed, 0.7)))
+    assert verdict(judged[1]) == expected and verdict(judged[8]) == expected
+    assert all(c.interval.n == 5 for c in judged[8])
+
+
+def test_made_up_falls_decide_claims_5_and_15():
+    falling = made_up(0.9, lambda s: 0.9 - s / 500, SIGMAS)
+    judged = claims.judge(Evidence(falling))
+    assert verdict(judged[15]) == "reproduced" and verdict(judged[5]) in ("reproduced", "partly")
+    steady = claims.judge(Evidence(made_up(lambda s: 0.9 - s / 500, 0.9, SIGMAS)))
+    assert verdict(steady[15]) == "not reproduced" and verdict(steady[5]) == "not reproduced"
+
+
+def test_claim_14_needs_a_gap_between_the_selected_and_the_best_cell():
+    frame = made_up(0.95, 0.7)
+    assert verdict(claims.judge(Evidence(frame))[14]) == "partly"  # many good cells, but nothing lost by selecting
+    worse = frame.copy()
+    picked = frame.validation > frame.groupby("method").validation.transform("max") - 0.0005
+    worse.loc[picked & (frame.method != "standard"), "test_ood"] -= 0.2
+    assert verdict(claims.judge(Evidence(worse))[14]) == "reproduced"
+
+
+def heads(bare, head, slope):
+    entries = [({"method": "standard", "sigma": 25.0, "tau_alpha": 0.1}, bare)]
+    for kind in ("linear", "mlp"):
+        for k, width in enumerate((4, 8, 16)):
+            setting = {"method": "standard", "sigma": 25.0, "tau_alpha": 0.1, "projector": kind, "projector_dim": width}
+            entries.append((setting, {**head, "d_test_id": 0.6 + slope * k}))
+    return rows([(s, {"0.01": v, "0.1": v}) for s, v in entries])
+
+
+def test_claim_10_on_made_up_heads():
+    high, low = {"test_id": 0.9, "test_ood": 0.8}, {"test_id": 0.8, "test_ood": 0.7}
+    assert verdict(claims.judge(Evidence(heads(high, low, 0.05)))[10]) == "reproduced"
+    assert verdict(claims.judge(Evidence(heads(high, low, -0.05)))[10]) == "partly"
+    assert verdict(claims.judge(Evidence(heads(low, high, -0.05)))[10]) == "not reproduced"
+
+
+def trace(seed, first, last):
+    """A trace of two epochs whose same-domain and cross-domain pairs sit in bins (same, cross)."""
+    counts = np.zeros((2, 2, BINS), dtype=np.int64)
+    for epoch, places in enumerate((first, last)):
+        for kind, place in enumerate(places):
+            counts[epoch, kind, place + seed % 2 : place + seed % 2 + 2] = 100
+    return Trace(str(seed), np.zeros(2), 0.075, 0.175, counts)
+
+
+def test_claim_11_on_made_up_traces():
+    empty = results.frame([])
+    converging = [trace(seed, (10, 88), (47, 50)) for seed in range(5)]
+    assert verdict(claims.judge(Evidence(empty, converging))[11]) == "reproduced"
+    parting = [trace(seed, (49, 52), (10, 88)) for seed in range(5)]
+    assert verdict(claims.judge(Evidence(empty, parting))[11]) in ("not reproduced", "partly")
+    assert verdict(claims.judge(Evidence(empty, converging[:2]))[11]) == "not enough runs yet"
+
+
+def test_claim_12_holds_to_rounding():
+    (found,) = claims.judge(Evidence(results.frame([])))[12]
+    assert found.speaks == "for" and found.interval.mean > 5
+
+
+@pytest.mark.parametrize(("outside", "expected"), [(0.701, "reproduced"), (0.95, "not reproduced")])
+def test_claim_13_on_made_up_rows(outside, expected):
+    def level(v):
+        return {"0.01": dict.fromkeys(("test_ood", "test_id", "d_test_id"), v)}
+
+    frame = rows(
+        [
+            ({"method": "standard", "tau_alpha": 0.1}, level(0.7)),
+            ({"method": "dw_outside", "tau_alpha": 0.1}, level(outside)),
+            ({"method": "dw_negatives", "tau_alpha": 0.1, "tau_beta": 0.5}, level(0.8)),
+        ]
+    )
+    assert verdict(claims.judge(Evidence(frame))[13]) == expected
+
+
+def test_global_and_batch_alike_reproduce_claim_9_and_a_gap_does_not():
+    for gap, expected in ((0.0, "reproduced"), (0.1, "not reproduced")):
+        entries = [
+            (
+                {"method": m, "sigma": s, "tau_alpha": 0.1, "tau_beta": 0.5, "discriminator": kind},
+                {"0.01": dict.fromkeys(METRICS, 0.7 + gap * (kind == "batch"))},
+            )
+            for m in claims.PROPOSED for s in SIGMAS for kind in ("global", "batch")
+        ]  # fmt: skip
+        frame = rows(entries)
+        wobble = np.where(frame.discriminator == "batch", 0.001 * ((frame.seed * 3) % 5 - 2), 0.0)
+        frame[["test_ood", "test_id"]] = frame[["test_ood", "test_id"]].add(wobble, axis=0)
+        assert verdict(claims.judge(Evidence(frame))[9]) == expected
+
+
+def test_every_claim_of_the_paper_is_there_and_summed_up():
+    assert [claim.number for claim in CLAIMS] == list(range(1, 16))
+    table = claims.summary(claims.judge(Evidence(papers_rows())))
+    assert list(table.claim) == list(range(1, 16)) and set(table.verdict) <= set(VERDICTS)
+    assert table.contrasts[0] == "16 for" and table.n[0] == 5
+    assert len(claims.details(claims.judge(Evidence(papers_rows()))[1])) == 16
+    assert (len(TAU_ALPHAS), len(TAU_BETAS), len(LAMBDAS)) == (10, 4, 4)  # the grids that `GRID` stands for
