@@ -141,12 +141,19 @@ def discriminator_style(method: str, kind: str) -> dict[str, object]:
 HEAD_STYLES = {None: ("black", "no head"), "linear": ("#0072B2", "linear"), "mlp": ("#D55E00", "MLP")}
 
 
-def head_style(projector: str | None, dim: float) -> dict[str, object]:
+def head_style(projector: str | None, dim: float | None) -> dict[str, object]:
     """A projector head's line: its kind by colour, its width by the dashes."""
-    color, label = HEAD_STYLES[projector if isinstance(projector, str) else None]
+    color, label = HEAD_STYLES[projector]
     known = {4.0: (":", f"{label}, 4"), 8.0: ("--", f"{label}, 8"), 16.0: ("-", f"{label}, 16")}
-    style, name = known.get(dim, ("-", label if not dim == dim else f"{label}, {dim:g}"))
+    style, name = known.get(dim, ("-", f"{label}, {dim:g}" if dim else label))
     return {"color": color, "label": name, "linestyle": style, "linewidth": 1.8}
+
+
+def _place(part: object) -> tuple:
+    """Where a line stands in a legend: methods as in the registry, nothing before something."""
+    if isinstance(part, str):
+        return (1, list(ALL_METHODS).index(part) if part in ALL_METHODS else 0, part)
+    return (0, 0, "") if part is None else (1, part, "")
 
 
 def curves(
@@ -170,17 +177,22 @@ def curves(
         by: columns that tell lines apart.
     """
     figure, axes = plt.subplots(
-        1, len(metrics), figsize=(3.3 * len(metrics), 3.9), sharey=len(metrics) > 1, layout="constrained", squeeze=False
+        1, len(metrics), figsize=(2.9 * len(metrics), 3.7), sharey=len(metrics) > 1, layout="constrained", squeeze=False
     )
     places = sorted({*rows[x], *told.get(x, [])})
+    keys = list(rows[list(by)].astype(object).where(rows[list(by)].notna(), None).itertuples(index=False, name=None))
+    order = sorted(set(keys), key=lambda key: [_place(part) for part in key])
     for axis, metric in zip(axes[0], metrics):
-        for key, line in rows.groupby(list(by), dropna=False, sort=False):
+        for key in order:
+            line = rows[[k == key for k in keys]]
             options = style(*key)
             intervals = [statistics.mean_interval(group[metric]) for _, group in line.groupby(x)]
             at = sorted(line[x].unique())
             mean, low, high = (np.array([getattr(i, name) for i in intervals]) for name in ("mean", "low", "high"))
             axis.plot(at, mean, marker="o", markersize=4, **options)
             axis.fill_between(at, low, high, color=options["color"], alpha=0.13, linewidth=0)
+            if len(at) == 1:  # a band of no width would not be seen
+                axis.vlines(at, low, high, color=options["color"], alpha=0.5, linewidth=1.2)
         for key, line in told[told.metric == metric].groupby(list(by), dropna=False) if len(told) else ():
             color = style(*key)["color"]
             axis.plot(line[x], line.value, "D", markersize=6, markerfacecolor="none", markeredgecolor=color)
@@ -339,7 +351,7 @@ def temperature_ridges(trace: Trace, tau_alpha: float, ridges: int = 9) -> Figur
         axis.set(yticks=[], ylim=(0, 1.25))
         sns.despine(ax=axis, left=True)
         axis.grid(visible=False)
-    axes[0, 0].legend(fontsize="small", loc="upper left", ncols=2, bbox_to_anchor=(0, 2.0))
+    axes[0, 0].legend(fontsize="small", loc="upper left", ncols=2, bbox_to_anchor=(0, 1.75))
     axes[-1, 0].set_xlabel(r"effective temperature $\tau_{ij}$; left: epoch")
     figure.subplots_adjust(hspace=-0.1, left=0.1, right=0.97, top=0.88, bottom=0.14)
     return figure

@@ -11,7 +11,7 @@ from .config import TAU_ALPHAS, TAU_BETAS
 from .figures import KIND_STYLES, METHOD_COLORS
 from .traces import Trace
 
-SCRIPT = "_static/plotly.min.js"  # beside every page; `book/_ext/offline_plotly.py` puts it there
+SCRIPT = "_static/plotly.min.js"  # beside every page; `book/_ext/offline_pages.py` puts it there
 
 
 class Page:

@@ -1,0 +1,172 @@
+"""The built book in a real browser: no console error, no broken link, no missing image, no network, no page too wide."""
+
+import asyncio
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from tornado.websocket import websocket_connect
+
+ROOT = Path(__file__).parent.parent
+BROWSER = next((p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None)
+PAGES = [path.stem for path in [*(ROOT / "book").glob("*.md"), *(ROOT / "book").glob("*.ipynb")]]
+WIDTHS = {"desktop": 1300, "phone": 390}
+
+
+@pytest.fixture(scope="session")
+def book(tmp_path_factory):
+    """The book, built as a reader builds it: a warning is an error, and so is five minutes."""
+    if ready := os.environ.get("DTCL_BUILT_BOOK"):
+        return Path(ready)
+    out = tmp_path_factory.mktemp("book")
+    command = [str(Path(sys.executable).parent / "jupyter-book"), "build", str(ROOT / "book"), "-W", "--keep-going"]
+    done = subprocess.run([*command, "--path-output", str(out)], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return out / "_build" / "html"
+
+
+class Links(HTMLParser):
+    """What a page refers to, and the names it can be referred to by."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.links, self.loaded, self.names = [], [], set()
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        self.names |= {found[k] for k in ("id", "name") if found.get(k)}
+        if tag == "a" and found.get("href"):
+            self.links.append(found["href"])
+        if tag in ("img", "script", "iframe", "source") and found.get("src"):
+            self.loaded.append(found["src"])
+        if tag == "link" and found.get("href") and found.get("rel") in ("stylesheet", "preload", "icon"):
+            self.loaded.append(found["href"])
+
+
+def test_every_page_is_built_and_every_link_leads_somewhere(book):
+    pages = {path: Links(path.read_text()) for path in book.glob("*.html")}
+    assert set(PAGES) <= {path.stem for path in pages}
+    checked = 0
+    for path, page in pages.items():
+        for link in [*page.links, *page.loaded]:
+            if re.match(r"(https?:|mailto:|data:|javascript:)", link):
+                continue
+            target, _, anchor = link.partition("#")
+            file = (path.parent / target.split("?")[0]).resolve() if target else path
+            assert file.exists(), f"{path.name} refers to {link}"
+            if anchor and file in pages:
+                assert anchor in pages[file].names, f"{path.name} refers to {link}"
+            checked += 1
+    assert checked > 20 * len(PAGES)
+
+
+def test_pages_load_nothing_from_elsewhere(book):
+    for path in book.glob("*.html"):
+        assert not [src for src in Links(path.read_text()).loaded if re.match(r"(https?:)?//", src)], path.name
+
+
+class Tab:
+    """A page of a running Chromium, over its debugging protocol."""
+
+    def __init__(self, connection):
+        self.connection, self.numbers, self.events = connection, itertools.count(1), []
+
+    async def call(self, method, **parameters):
+        number = next(self.numbers)
+        await self.connection.write_message(json.dumps({"id": number, "method": method, "params": parameters}))
+        while True:
+            answer = json.loads(await asyncio.wait_for(self.connection.read_message(), 60))
+            if answer.get("id") == number:
+                return answer.get("result", {})
+            self.events.append(answer)
+
+    async def value(self, expression):
+        found = await self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        return found["result"].get("value")
+
+
+def problems(events):
+    """Errors that a page told of while it loaded."""
+    for event in events:
+        method, said = event.get("method"), event.get("params", {})
+        if method == "Runtime.exceptionThrown":
+            yield said["exceptionDetails"].get("exception", {}).get("description", "exception")
+        elif method == "Runtime.consoleAPICalled" and said["type"] == "error":
+            yield str([a.get("value", a.get("description")) for a in said["args"]])
+        elif method == "Log.entryAdded" and said["entry"]["level"] == "error":
+            yield said["entry"]["text"] + " " + said["entry"].get("url", "")
+        elif method == "Network.loadingFailed" and not said.get("canceled"):
+            yield f"failed to load: {said.get('errorText')}"
+
+
+async def visit(port, url, width):
+    """What went wrong on a page, the images that did not load, how much too wide it is, and what it drew."""
+    request = urllib.request.Request(f"http://127.0.0.1:{port}/json/new?about:blank", method="PUT")
+    with urllib.request.urlopen(request) as answer:
+        address = json.load(answer)["webSocketDebuggerUrl"]
+    tab = Tab(await websocket_connect(address, max_message_size=2**28))
+    for domain in ("Runtime", "Log", "Network", "Page"):
+        await tab.call(f"{domain}.enable")
+    await tab.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+    await tab.call("Page.navigate", url=url)
+    end = time.monotonic() + 60
+    while time.monotonic() < end and not await tab.value(
+        "document.readyState == 'complete' && location.href != 'about:blank'"
+    ):
+        await asyncio.sleep(0.1)
+    await tab.value("new Promise(done => setTimeout(done, 1500))")
+    broken = await tab.value("[...document.images].filter(i => !(i.complete && i.naturalWidth)).map(i => i.src)")
+    silent = await tab.value(
+        "[...document.images].filter(i => !i.closest('a,button,header') && !i.alt).map(i => i.src)"
+    )
+    over = await tab.value("document.documentElement.scrollWidth - window.innerWidth")
+    drawn = await tab.value(
+        "({plots: document.querySelectorAll('.js-plotly-plot .main-svg').length,"
+        " math: document.querySelectorAll('mjx-container').length})"
+    )
+    await tab.call("Page.close")
+    return list(problems(tab.events)), broken, silent, over, drawn
+
+
+@pytest.fixture(scope="session")
+def port():
+    """The debugging port of a headless Chromium without network."""
+    profile = Path(tempfile.mkdtemp(prefix="dtcl-browser-"))
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
+             "--disable-sync", "--disable-quic", "--disable-extensions", "--disable-component-update",
+             "--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"]  # fmt: skip
+    process = subprocess.Popen([BROWSER, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    told, end = profile / "DevToolsActivePort", time.monotonic() + 60
+    while not (told.exists() and told.read_text().count("\n")):
+        assert time.monotonic() < end and process.poll() is None, "the browser did not start"
+        time.sleep(0.1)
+    yield int(told.read_text().splitlines()[0])
+    process.terminate()
+    process.wait(20)
+    shutil.rmtree(profile, ignore_errors=True)
+
+
+@pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_a_page_is_sound_in_a_browser(book, port, page, width):
+    errors, broken, silent, over, drawn = asyncio.run(visit(port, (book / f"{page}.html").as_uri(), WIDTHS[width]))
+    assert not errors
+    assert not broken, "images that did not load"
+    assert not silent, "images without a text for those who cannot see them"
+    assert over <= 1, f"{over} pixels too wide"
+    if page == "temperature":
+        assert drawn["plots"] > 0, "the interactive surface was not drawn"
+    if page == "method":
+        assert drawn["math"] > 5, "equations were not typeset"
