@@ -1,6 +1,7 @@
 """Training what is missing, and the command line over it."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -151,7 +152,8 @@ def test_run_and_status_from_the_command_line(tmp_path):
     assert "2 of 2 runs exist" in again.stdout
     status = run("status", *arguments)
     line = next(x for x in status.stdout.splitlines() if "main_table" in x and "smoke" in x)
-    assert line.split() == ["main_table", "smoke", "14", "2", "12"]
+    assert line.split()[:5] == ["main_table", "smoke", "14", "2", "12"]
+    assert re.search(r"12 +\d+ (s|min|h)$", line.rstrip()), "no time left"
 
 
 def test_ctrl_c_and_the_time_limit_end_it_cleanly(tmp_path):
