@@ -1,4 +1,4 @@
-"""The command line: ``python -m dtcl_core run|status|benchmark``."""
+"""The command line: ``python -m dtcl_core run|status|audit|benchmark``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import pretrain, work
+from . import audit, pretrain, work
 from .device import resolve_device
 from .experiments import PRESETS, REGISTRY
 from .results import Store
@@ -83,6 +83,18 @@ def parser() -> argparse.ArgumentParser:
     )
     status.add_argument("--device", default="auto", help="whose time is estimated: auto, cpu or cuda (default: auto)")
     status.add_argument("--results", metavar="FOLDER", help="the store (default: results/)")
+
+    check = commands.add_parser(
+        "audit",
+        help="retrain stored rows and compare",
+        description="Retrain randomly picked rows, each with the stack it was trained in. On the same kind of machine, with "
+        "the same code and versions, they must be identical; elsewhere they must agree in distribution.",
+    )
+    check.add_argument("-n", type=int, default=1, metavar="N", help="how many rows are picked (default: 1)")
+    check.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
+    check.add_argument("--seed", type=int, help="pick the same rows as another call with this seed")
+    check.add_argument("--max-epochs", type=int, help="pick among runs of at most so many epochs")
+    check.add_argument("--results", metavar="FOLDER", help="the store (default: results/)")
 
     benchmark = commands.add_parser(
         "benchmark",
@@ -172,6 +184,26 @@ def status_command(options: argparse.Namespace) -> int:
     return 0
 
 
+def audit_command(options: argparse.Namespace) -> int:
+    if options.n < 1:
+        raise ValueError(f"-n must be at least 1, got {options.n}.")
+    try:
+        found = audit.audit(
+            Store(options.results),
+            options.n,
+            options.device,
+            seed=options.seed,
+            max_epochs=options.max_epochs,
+            should_stop=stop_requests(None),
+        )
+    except (pretrain.Interrupted, KeyboardInterrupt):
+        print("Stopped; nothing was compared.")
+        return STOPPED
+    passed, said = audit.verdict(found)
+    print("\n".join([*audit.describe(found), *said, "The audit passed." if passed else "The audit FAILED."]))
+    return 0 if passed else 1
+
+
 def benchmark_command(options: argparse.Namespace) -> int:
     script = Path(__file__).resolve().parent.parent / "benchmarks" / "compare.py"
     if not script.exists():
@@ -183,6 +215,9 @@ def benchmark_command(options: argparse.Namespace) -> int:
     return 0
 
 
+COMMANDS = {"run": run_command, "status": status_command, "audit": audit_command, "benchmark": benchmark_command}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; a user's mistake is one line on standard error and exit status 2."""
     options, unknown = parser().parse_known_args(arguments)
@@ -192,7 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser().error(f"unrecognized arguments: {' '.join(unknown)}")
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
-        return {"run": run_command, "status": status_command, "benchmark": benchmark_command}[options.command](options)
+        return COMMANDS[options.command](options)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -30,6 +30,8 @@ TAU_ALPHAS = (0.05, 0.075, 0.1, 0.125, 0.15, 0.175, 0.2, 0.25, 0.5, 1.0)  # the 
 TAU_BETAS = (0.1, 0.25, 0.5, 1.0)
 LAMBDAS = (0.01, 0.1, 1.0, 5.0)
 SIGMAS = (0.0, 25.0, 50.0, 75.0, 150.0)
+# Hyperparameters a cell may set, in the order in which grids and selection compare them.
+HYPERPARAMETERS = ("tau_alpha", "tau_beta", "lambda_")
 
 
 def choice(default: Any, *others: Any, **metadata: Any) -> Any:
@@ -175,15 +177,15 @@ class Protocol(Checked):
     # open: small enough to leave the grid's temperatures alone, large enough for float32.
     tau_min: float = number(0.01, above=True)
 
-    # --- probes -------------------------------------------------------------------------------------------------
+    # --- probes: they look at a trained encoder and change nothing of it --------------------------------------------
     # open: a linear classifier "on top of" the embedding, hence raw; scikit-learn's default penalty.
-    probe_features: str = choice("raw", "standardized", "l2")
-    probe_l2: float = number(1.0, above=True)
+    probe_features: str = choice("raw", "standardized", "l2", probe=True)
+    probe_l2: float = number(1.0, above=True, probe=True)
     # open: labels drawn at random, each smaller subset part of the larger ones.
-    stratified_labels: bool = choice(False, True)
-    nested_labels: bool = choice(True, False)
+    stratified_labels: bool = choice(False, True, probe=True)
+    nested_labels: bool = choice(True, False, probe=True)
     # open: domain labels cost nothing, so the domain probe is trained on the whole training set.
-    domain_probe_data: str = choice("train", "label_subset")
+    domain_probe_data: str = choice("train", "label_subset", probe=True)
 
     # --- baselines ----------------------------------------------------------------------------------------------
     # open: the loss sees directions only, so a penalty on raw embeddings could be met by shrinking them.
@@ -290,6 +292,15 @@ class Run(Checked):
         content = {**self.canonical(), "protocol": self.protocol.canonical(), "revision": REVISION}
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def training(self) -> Run:
+        """The run with the default probes: runs that share it are trained once, and each is probed in its own way."""
+        fields = dataclasses.fields(self.protocol)
+        probes = {f.name: f.default for f in fields if "probe" in f.metadata}
+        if all(getattr(self.protocol, name) == default for name, default in probes.items()):
+            return self
+        return dataclasses.replace(self, protocol=dataclasses.replace(self.protocol, **probes))
 
     def __str__(self) -> str:
         parts = [

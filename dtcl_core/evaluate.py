@@ -7,13 +7,15 @@ red from blue; its accuracy on held-out images is `d_test_id`, where 0.5 means t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from . import logistic
-from .config import Protocol
+from .config import Protocol, Run
 from .data import LABEL_FRACTIONS, SPLITS
 from .pretrain import Stack
 
@@ -79,14 +81,21 @@ def probe_metrics(
     return result
 
 
-def evaluate(stack: Stack) -> dict[str, dict[str, dict[str, float | None]]]:
+def evaluate(stack: Stack, runs: Sequence[Run] | None = None) -> dict[str, dict[str, dict[str, float | None]]]:
     """Metrics of every run of a trained stack, by the run's key.
+
+    Args:
+        stack: a trained stack.
+        runs: runs whose training (`Run.training`) is that of one in the stack, each to be probed as its protocol says;
+            None means those of the stack.
 
     Returns:
         For each `run.key`, a dict from label fraction ("0.01", "0.1", "1.0") to a dict of `METRICS`, fractions correct;
         None where a run's embeddings are not finite.
     """
-    p, stream = stack.protocol, stack.stream_of_run.cpu()
+    runs = stack.runs if runs is None else list(runs)
+    place = {run.training: r for r, run in enumerate(stack.runs)}
+    stream = stack.stream_of_run.cpu()
     embeddings = {split: stack.embed(split) for split in SPLITS}
 
     def gathered(values: list[Tensor]) -> Tensor:
@@ -94,21 +103,19 @@ def evaluate(stack: Stack) -> dict[str, dict[str, dict[str, float | None]]]:
 
     labels = {split: gathered([d.labels(split) for d in stack.streams.data]) for split in SPLITS}
     domains = {split: gathered([d.domains(split) for d in stack.streams.data]) for split in SPLITS}
-    subsets = {
-        fraction: gathered(
-            [
-                torch.from_numpy(d.label_subset(fraction, stratified=p.stratified_labels, nested=p.nested_labels))
-                for d in stack.streams.data
-            ]
-        )
-        for fraction in LABEL_FRACTIONS
-    }
-    measured = probe_metrics(embeddings, labels, domains, subsets, p, stack.streams.num_domains)
-    table = {fraction: {name: v.cpu().numpy() for name, v in scores.items()} for fraction, scores in measured.items()}
-    return {
-        run.key: {
-            str(fraction): {name: float(v[r]) if np.isfinite(v[r]) else None for name, v in scores.items()}
-            for fraction, scores in table.items()
+    result = {}
+    for protocol in dict.fromkeys(run.protocol for run in runs):
+        choices = {"stratified": protocol.stratified_labels, "nested": protocol.nested_labels}
+        subsets = {
+            fraction: gathered([torch.from_numpy(d.label_subset(fraction, **choices)) for d in stack.streams.data])
+            for fraction in LABEL_FRACTIONS
         }
-        for r, run in enumerate(stack.runs)
-    }
+        measured = probe_metrics(embeddings, labels, domains, subsets, protocol, stack.streams.num_domains)
+        table = {str(f): {name: v.tolist() for name, v in scores.items()} for f, scores in measured.items()}
+        for run in (run for run in runs if run.protocol == protocol):
+            r = place[run.training]
+            result[run.key] = {
+                fraction: {name: v[r] if np.isfinite(v[r]) else None for name, v in scores.items()}
+                for fraction, scores in table.items()
+            }
+    return result

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from . import sensitivity
 from .checks import checked_choice, checked_number
 from .config import LAMBDAS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Protocol, Run
 from .methods import METHODS
@@ -33,8 +34,6 @@ PRESETS = {
     "paper": Preset(5, 400, "the paper's grid"),
 }
 
-# Hyperparameters a cell may set, in the order in which grids and selection compare them.
-HYPERPARAMETERS = ("tau_alpha", "tau_beta", "lambda_")
 WEIGHTED = tuple(name for name, method in METHODS.items() if "discriminator" in method.uses)
 Setting = dict[str, Any]  # what an experiment sets of a `Run`: all but seed and epochs; "protocol" holds changes to it
 
@@ -206,14 +205,18 @@ REGISTRY = {
         Experiment("global_vs_batch", "Table 9: two kinds of discriminator", both_discriminators),
         Experiment("projector_head", "the projector figure, at sigma 25", projectors),
         Experiment("effective_temperature", "the temperature figures, by epoch", one_trace, traced=True),
+        Experiment("sensitivity", "the choices that the paper leaves open", sensitivity.settings),
         Experiment("adding_a_method", "claim 13: a weight outside the exponent", outside),
     )
 }
 
 
+BESIDE = ("claims", "sensitivity", "adding_a_method")  # not among the numbers that the paper reports
+
+
 def everything(preset: str) -> list[Setting]:
     """What all experiments set that reproduce a part of the paper."""
-    return [s for name, e in REGISTRY.items() if name not in ("claims", "adding_a_method") for s in e.settings(preset)]
+    return [s for name, e in REGISTRY.items() if name not in BESIDE for s in e.settings(preset)]
 
 
 REGISTRY["claims"] = Experiment("claims", "the fifteen claims: the runs of all the others", everything)

@@ -357,6 +357,40 @@ def temperature_ridges(trace: Trace, tau_alpha: float, ridges: int = 9) -> Figur
     return figure
 
 
+def open_choices(effects: pd.DataFrame, titles: dict[str, str]) -> Figure:
+    """What each way of settling the open choices measures, beside what is reported: a panel a group.
+
+    Args:
+        effects: columns variation, group, metric, reported, mean, low, high.
+        titles: of the groups to show.
+    """
+    order = list(dict.fromkeys(effects.variation))
+    figure, axes = plt.subplots(
+        1, len(titles), figsize=(3.4 * len(titles), 1.5 + 0.34 * max(len(order), 1)), sharey=True, layout="constrained"
+    )
+    colors = dict(zip(METRIC_TITLES, ("#0072B2", "#D55E00", "#009E73", "#7F7F7F")))
+    for axis, (group, name) in zip(axes, titles.items()):
+        mine = effects[effects.group == group]
+        for place, metric in enumerate(dict.fromkeys(mine.metric)):
+            part, shift = mine[mine.metric == metric], 0.2 * (place - 1)
+            where = [order.index(v) + shift for v in part.variation]
+            axis.hlines(where, part.low, part.high, color=colors[metric], linewidth=1.4, alpha=0.6)
+            axis.plot(part["mean"], where, "o", color=colors[metric], markersize=5)
+            axis.axvline(part.reported.iloc[0], color=colors[metric], linestyle="--", linewidth=1)
+        axis.set(title=name, xlim=(0.38, 1.02))
+        axis.grid(axis="y", visible=False)
+    axes[0].set_yticks(range(len(order)), order, fontsize="small")
+    axes[0].invert_yaxis()
+    keys = [
+        plt.Line2D(
+            [], [], marker="o", linestyle="--", color=color, label=METRIC_TITLES[metric].removesuffix(" accuracy")
+        )
+        for metric, color in colors.items()
+    ]
+    figure.legend(handles=keys, loc="outside lower center", ncols=4, title="dots: measured; dashed lines: reported")
+    return figure
+
+
 def save(figure: Figure, name: str, folder: str | None) -> None:
     """Write a figure as PDF and SVG into a folder; None writes nothing."""
     if folder:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+import platform
 import subprocess
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
+from typing import Any
+
+import torch
 
 # What a row's numbers depend on: a change in one of these files changes SOURCES.
 NUMERIC_SOURCES = (
@@ -33,6 +38,26 @@ def sources_hash() -> str:
 
 
 SOURCES = sources_hash()  # taken when the code is imported: a file may be edited while it runs
+# What must be the same for a retrained row to be the same bit for bit.
+ORIGIN = ("sources", "torch", "device", "device_name", "instructions", "threads", "precision", "stack")
+
+
+def machine(device: torch.device) -> dict[str, Any]:
+    """What of this machine and its versions may decide a number's last digits."""
+    on_gpu = device.type == "cuda"
+    return {
+        "sources": SOURCES,
+        "torch": torch.__version__,
+        "device": device.type,
+        "device_name": torch.cuda.get_device_name(device) if on_gpu else platform.machine(),
+        "instructions": None if on_gpu else torch.backends.cpu.get_cpu_capability(),
+        "threads": None if on_gpu else torch.get_num_threads(),
+    }
+
+
+def origin(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Those entries of a row's provenance that decide its last digits; None for what an older row does not tell."""
+    return {name: provenance.get(name) for name in ORIGIN}
 
 
 @lru_cache(maxsize=1)

@@ -12,10 +12,10 @@ one whose shard sorts first. So training a run again never changes a number that
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
-import platform
 import secrets
 import tempfile
 import warnings
@@ -26,13 +26,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 from .config import REVISION, Run
 from .data import LABEL_FRACTIONS
 from .evaluate import METRICS
 from .pretrain import Stack
-from .provenance import SOURCES, commit
+from .provenance import commit, machine
 from .traces import Trace
 
 RUN_COLUMNS = (
@@ -53,13 +52,13 @@ def default_path() -> Path:
     return (checkout if (checkout / "pyproject.toml").exists() else Path.cwd()) / "results"
 
 
-def make_rows(stack: Stack, metrics: dict[str, dict[str, dict[str, float | None]]]) -> list[dict[str, Any]]:
-    """Rows for a trained stack, from what `evaluate.evaluate` returned."""
-    device = stack.device
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine()
+def make_rows(
+    stack: Stack, metrics: dict[str, dict[str, dict[str, float | None]]], runs: Sequence[Run] | None = None
+) -> list[dict[str, Any]]:
+    """Rows for a trained stack (or the `runs` it was evaluated for), from what `evaluate.evaluate` returned."""
     created = datetime.now(timezone.utc).isoformat(timespec="microseconds")
     rows = []
-    for run in stack.runs:
+    for run in stack.runs if runs is None else runs:
         scores = metrics[run.key]
         finished = all(value is not None for fraction in scores.values() for value in fraction.values())
         rows.append(
@@ -70,11 +69,8 @@ def make_rows(stack: Stack, metrics: dict[str, dict[str, dict[str, float | None]
                 "metrics": scores,
                 "status": "ok" if finished else "diverged",
                 "provenance": {
-                    "sources": SOURCES,
+                    **machine(stack.device),
                     "commit": commit(),
-                    "torch": torch.__version__,
-                    "device": device.type,
-                    "device_name": name,
                     "precision": stack.precision,
                     "stack": len(stack.runs),
                     "seconds": round(stack.seconds / len(stack.runs), 2),
@@ -167,8 +163,8 @@ class Store:
     def _trace_path(self, key: str) -> Path:
         return self.path / "traces" / f"{key}.json"
 
-    def _lines(self) -> Iterator[tuple[Path, int, str]]:
-        for shard in sorted(self.rows_path.glob("*.jsonl")):
+    def _lines(self, shards: Iterable[Path] | None = None) -> Iterator[tuple[Path, int, str]]:
+        for shard in sorted(self.rows_path.glob("*.jsonl")) if shards is None else shards:
             text = shard.read_bytes().decode("utf-8", errors="replace")
             for number, line in enumerate(text.splitlines(), 1):
                 if line.strip():
@@ -191,6 +187,16 @@ class Store:
             if row["key"] not in best or rank < best[row["key"]][0]:
                 best[row["key"]] = (rank, row)
         return {key: row for key, (_, row) in best.items()}
+
+    def shard(self, name: str) -> list[dict[str, Any]]:
+        """All sound rows of one shard, in its order, whether or not they win; lines that cannot be trusted are left out."""
+        found = []
+        for _, _, line in self._lines([self.rows_path / name]):
+            with contextlib.suppress(ValueError):
+                row = json.loads(line)
+                check_row(row)
+                found.append({**row, "shard": name})
+        return found
 
     def missing(self, runs: Iterable[Run], traced: bool = False) -> list[Run]:
         """Those of `runs` that have no row yet (or, if `traced`, no row or no trace), each once, in order."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from .experiments import HYPERPARAMETERS
+from .config import HYPERPARAMETERS
 
 SELECTION_FRACTION = 0.01
 # What a cell belongs to: cells compete only within it.

@@ -16,16 +16,18 @@ The rule, fixed before any variation was run:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pandas as pd
 
 from . import reported, selection
 from .config import Protocol, Run
+from .encoder import IMAGE_SIZE
+from .statistics import mean_interval
 
-SHORT_EPOCHS = 60
+SHORT_EPOCHS, FULL_EPOCHS = 60, 400
 ALIKE = 0.02
 PLAIN_TAUS = (0.05, 0.1, 0.2)
 SHORT_TAUS = (0.1, 0.2)
@@ -49,16 +51,15 @@ class Variation:
     name: str
     changes: Mapping[str, Any] = field(default_factory=dict)
 
-    def protocol(self, epochs: int) -> Protocol:
-        return replace(START, epochs=epochs, **self.changes)
+    def protocol(self, epochs: int, probe: str = "raw") -> Protocol:
+        return replace(START, epochs=epochs, probe_features=probe, **self.changes)
 
-    def runs(self, epochs: int, seeds: int) -> list[Run]:
-        """Standard at a few temperatures, the oracle, and a cell that should collapse."""
-        shared = self.protocol(epochs)
+    def settings(self, epochs: int) -> list[dict[str, Any]]:
+        """Standard at a few temperatures, the oracle, and a cell that should collapse; each probed in all ways."""
         taus = PLAIN_TAUS if epochs > SHORT_EPOCHS else SHORT_TAUS
         cells = [{"method": "standard", "tau_alpha": tau} for tau in taus]
         cells += [{"method": "color_jitter", "tau_alpha": 0.1}, COLLAPSE]
-        return [Run(seed=seed, protocol=shared, **cell) for seed in range(seeds) for cell in cells]
+        return [{**cell, "protocol": asdict(self.protocol(epochs, probe))} for probe in PROBES for cell in cells]
 
 
 # Where calibration started: written out, so that a default frozen later does not move it.
@@ -93,6 +94,29 @@ VARIATIONS = (
     Variation("symmetric loss", {"symmetric": True}),
 )
 PROBES = ("raw", "l2", "standardized")  # each variation is probed in these ways: that costs no training
+FINALISTS = ("start", "torchvision's crops, no dropout")  # trained in full: where we started, and the best short one
+
+
+def settings(preset: str) -> list[dict[str, Any]]:
+    """What the experiment `sensitivity` sets in a preset."""
+    if preset == "smoke":
+        return VARIATIONS[0].settings(1)
+    found = [setting for v in VARIATIONS for setting in v.settings(SHORT_EPOCHS)]
+    if preset != "laptop":
+        found += [setting for v in VARIATIONS if v.name in FINALISTS for setting in v.settings(FULL_EPOCHS)]
+    return found
+
+
+def named(frame: pd.DataFrame, runs: Iterable[Run]) -> pd.DataFrame:
+    """Rows with columns for the variation, its probe and how many fields it changes, from their runs' configuration."""
+    by_protocol = {
+        v.protocol(1, probe): (v.name, probe, len(v.changes) + (probe != START.probe_features))
+        for v in VARIATIONS
+        for probe in PROBES
+    }
+    names = {run.key: by_protocol[replace(run.protocol, epochs=1)] for run in runs}
+    told = pd.DataFrame([names[key] for key in frame.key], columns=["variation", "probe", "changes"], index=frame.index)
+    return pd.concat([frame, told], axis=1)
 
 
 def misfit(frame: pd.DataFrame) -> pd.DataFrame:
@@ -107,18 +131,25 @@ def misfit(frame: pd.DataFrame) -> pd.DataFrame:
     rows = frame[(frame.label_fraction == selection.SELECTION_FRACTION) & (frame.status == "ok")]
     lines = []
     for group, metrics in GROUPS.items():
-        if group == "collapse":
-            chosen = rows[(rows.method == COLLAPSE["method"]) & (rows.tau_alpha == COLLAPSE["tau_alpha"])]
-            told = reported.collapse()
-        else:
-            chosen = selection.rows_of(rows, selection.select(rows[rows.method == group]))
-            told = reported.main_comparison()
-            told = told[told.method == group]
+        chosen, told = rows_of_group(rows, group), targets(group)
         for metric in metrics:
             if len(chosen):
-                value = told[told.metric == metric].value.mean()
-                lines.append((group, metric, value, chosen[metric].mean(), chosen.seed.nunique()))
+                lines.append((group, metric, told[metric], chosen[metric].mean(), chosen.seed.nunique()))
     return pd.DataFrame(lines, columns=["group", "metric", "reported", "measured", "n"])
+
+
+def rows_of_group(rows: pd.DataFrame, group: str) -> pd.DataFrame:
+    """Those of a variation's rows that are compared with a group of reported numbers."""
+    if group == "collapse":
+        return rows[(rows.method == COLLAPSE["method"]) & (rows.tau_alpha == COLLAPSE["tau_alpha"])]
+    return selection.rows_of(rows, selection.select(rows[rows.method == group]))
+
+
+def targets(group: str) -> pd.Series:
+    """The reported numbers of a group, by metric."""
+    told = reported.collapse() if group == "collapse" else reported.main_comparison()
+    told = told if group == "collapse" else told[told.method == group]
+    return told.groupby("metric").value.mean()
 
 
 def score(table: pd.DataFrame) -> float:
@@ -126,3 +157,67 @@ def score(table: pd.DataFrame) -> float:
     if set(table.group) != set(GROUPS):
         return float("nan")
     return float((table.measured - table.reported).abs().groupby(table.group).mean().mean())
+
+
+def ranking(rows: pd.DataFrame) -> pd.DataFrame:
+    """Variations by misfit, smallest first.
+
+    Args:
+        rows: as from `named`, of one number of epochs.
+
+    Returns:
+        Columns: variation, probe, changes, misfit, n (seeds), cost (see `cost`); variations with a misfit only.
+    """
+    lines = []
+    for (variation, probe, changes), part in rows.groupby(["variation", "probe", "changes"]):
+        table = misfit(part)
+        protocol = next(v for v in VARIATIONS if v.name == variation).protocol(1, probe)
+        lines.append((variation, probe, changes, score(table), table.n.min(), cost(protocol)))
+    table = pd.DataFrame(lines, columns=["variation", "probe", "changes", "misfit", "n", "cost"])
+    return table.dropna(subset="misfit").sort_values(["misfit", "changes"], ignore_index=True)
+
+
+def decide(full: pd.DataFrame) -> pd.Series:
+    """The line of a `ranking` of full runs that the rule takes.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    if full.empty:
+        raise ValueError("no variation has its full runs yet.")
+    alike = full[full.misfit <= full.misfit.min() + ALIKE]
+    return alike.sort_values(["changes", "cost", "misfit"], kind="stable").iloc[0]
+
+
+def cost(protocol: Protocol) -> float:
+    """Millions of multiplications of the convolutions for one image, forward: what a run costs, but for a factor."""
+    side, before, total = IMAGE_SIZE, 3, 0
+    for width in protocol.channels:
+        if protocol.downsampling == "stride":
+            side = -(-side // 2)
+        total += side**2 * before * width * protocol.kernel_size**2
+        if protocol.downsampling != "stride":
+            side //= 2
+        before = width
+    return total / 1e6
+
+
+def effects(rows: pd.DataFrame, probe: str = "raw") -> pd.DataFrame:
+    """What each variation measures, in the groups and metrics of the misfit.
+
+    Args:
+        rows: as from `named`, of one number of epochs.
+        probe: whose rows.
+
+    Returns:
+        Columns: variation, group, metric, reported, mean, low, high (95 % interval over seeds) and n.
+    """
+    lines = []
+    for variation in (v.name for v in VARIATIONS):
+        part = rows[(rows.variation == variation) & (rows.probe == probe)]
+        part = part[(part.label_fraction == selection.SELECTION_FRACTION) & (part.status == "ok")]
+        for group, metrics in GROUPS.items():
+            chosen = rows_of_group(part, group)
+            for metric in metrics if len(chosen) else ():
+                lines.append((variation, group, metric, targets(group)[metric], *mean_interval(chosen[metric])))
+    return pd.DataFrame(lines, columns=["variation", "group", "metric", "reported", "mean", "low", "high", "n"])

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from .config import Run
-from .experiments import HYPERPARAMETERS, REGISTRY
+from .config import HYPERPARAMETERS, Run
+from .experiments import REGISTRY
 from .methods import ALL_METHODS
 from .selection import CONTEXT, SELECTION_FRACTION, select
 from .statistics import mean_interval, paired_difference

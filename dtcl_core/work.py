@@ -12,6 +12,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -56,12 +57,17 @@ def stack_size_for(device: torch.device, protocol: Protocol, precision: str) -> 
     return GPU_STACK if most >= GPU_STACK else 1 << (most.bit_length() - 1)
 
 
+def trainings(runs: Sequence[Run]) -> list[Run]:
+    """What has to be trained for these runs: those that differ in their probes alone are trained once."""
+    return list(dict.fromkeys(run.training for run in runs))
+
+
 def cut_into_stacks(runs: Sequence[Run], size: int, mix_streams: bool = True) -> list[list[Run]]:
-    """Stacks of at most `size` runs; runs that share views stay together.
+    """Stacks in which at most `size` networks are trained; runs that share views stay together.
 
     Args:
         runs: the runs to cut.
-        size: most runs in a stack.
+        size: most networks in a stack; runs that differ in their probes alone share one.
         mix_streams: whether a stack may hold runs with different views. Larger stacks suit a GPU; a CPU gains nothing
             from them and would pay for joining the streams' feature maps.
     """
@@ -72,11 +78,15 @@ def cut_into_stacks(runs: Sequence[Run], size: int, mix_streams: bool = True) ->
     def order(run: Run) -> tuple:
         return (shape(run), *stream_of(run), run.key)
 
+    sharing: dict[Run, list[Run]] = {}
+    for run in runs:
+        sharing.setdefault(run.training, []).append(run)
     stacks: list[list[Run]] = []
-    for _, same in groupby(sorted(runs, key=order), key=shape):
+    for _, same in groupby(sorted(sharing, key=order), key=shape):
         members = list(same)
         count = -(-len(members) // size)  # as many stacks as needed, as even as possible
-        stacks += [members[len(members) * i // count : len(members) * (i + 1) // count] for i in range(count)]
+        parts = [members[len(members) * i // count : len(members) * (i + 1) // count] for i in range(count)]
+        stacks += [[run for trained in part for run in sharing[trained]] for part in parts]
     return stacks
 
 
@@ -119,7 +129,7 @@ class Progress:
     """Runs done and time left: a bar on a terminal, elsewhere a line about once a minute."""
 
     def __init__(self, stacks: Sequence[Sequence[Run]], quiet: bool = False):
-        self.total = sum(len(stack) * stack[0].protocol.epochs for stack in stacks)
+        self.total = sum(len(trainings(stack)) * stack[0].protocol.epochs for stack in stacks)
         self.runs, self.done = sum(map(len, stacks)), 0
         self.trained = self.skipped = 0  # run-epochs, by this call and by earlier ones
         self.began = self.told = time.monotonic()
@@ -151,8 +161,9 @@ class Progress:
 
     def trained_elsewhere(self, runs: Sequence[Run]) -> None:
         """Another machine trained a whole stack, and its rows are stored."""
-        self.trained += len(runs) * runs[0].protocol.epochs
-        self.bar.update(len(runs) * runs[0].protocol.epochs)
+        run_epochs = len(trainings(runs)) * runs[0].protocol.epochs
+        self.trained += run_epochs
+        self.bar.update(run_epochs)
         self.stack_done(runs)
 
     def _tell(self) -> None:
@@ -184,7 +195,7 @@ def train_stack(
     checkpoint = checkpoint_path(store, members)
     callbacks = {} if progress is None else {"on_restore": progress.restored, "on_epoch": progress.epoch}
     stack = pretrain.train(
-        members,
+        trainings(members),
         device,
         precision=precision,
         record=record,
@@ -192,14 +203,15 @@ def train_stack(
         should_stop=should_stop,
         **callbacks,
     )
-    rows = make_rows(stack, evaluate.evaluate(stack))
+    rows = make_rows(stack, evaluate.evaluate(stack, members), members)
     if record:
-        for trace in stack.traces():
-            store.add_trace(trace)
+        traces = {trace.key: trace for trace in stack.traces()}
+        for run in members:
+            store.add_trace(replace(traces[run.training.key], key=run.key))
     store.add(rows)
     checkpoint.unlink(missing_ok=True)
     if progress is not None:
-        progress.stack_done(stack.runs)
+        progress.stack_done(members)
 
 
 def compute(
@@ -259,11 +271,11 @@ def compute(
                     precision=precision, record=record, should_stop=should_stop, progress=progress,
                 )  # fmt: skip
             except torch.OutOfMemoryError:
-                if len(members) == 1:
+                if len(trainings(members)) == 1:
                     raise
                 torch.cuda.empty_cache()
                 warnings.warn(f"a stack of {len(members)} runs does not fit into memory; it is halved.", stacklevel=2)
-                most = -(-len(members) // 2)
+                most = -(-len(trainings(members)) // 2)
                 stacks = [part for stack in [members, *stacks] for part in cut_into_stacks(stack, most)]
     finally:
         progress.close()

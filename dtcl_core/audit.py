@@ -1,0 +1,147 @@
+"""Retrain stored rows and compare: a number that cannot be made again is no number.
+
+Rows are picked at random, and with each the whole stack it was trained in, since the same stack on the same kind of
+machine, with the same code and versions, must give the same numbers bit for bit. Where any of those differs, rounding
+does, training amplifies it, and a single row may come out otherwise; then rows must agree *in distribution*: over the
+runs retrained, the mean difference of each metric must be within `TOLERANCE` or have a 95 % interval that includes zero.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pandas as pd
+
+from . import evaluate, pretrain, work
+from .config import Run
+from .device import resolve_device, resolve_precision
+from .evaluate import METRICS
+from .provenance import origin
+from .results import FRACTIONS, Store, make_rows
+from .statistics import mean_interval
+
+TOLERANCE = 0.02  # of a mean difference in accuracy
+ENOUGH = 5  # runs, before a distribution is judged
+
+
+def audit(
+    store: Store,
+    count: int = 1,
+    device: str = "auto",
+    *,
+    seed: int | None = None,
+    max_epochs: int | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+    quiet: bool = False,
+) -> pd.DataFrame:
+    """Retrain randomly picked rows, and those trained with them, and compare.
+
+    Args:
+        store: whose rows.
+        count: how many rows are picked.
+        device: where they are retrained.
+        seed: for the same pick again; None picks anew.
+        max_epochs: pick among shorter runs only.
+        should_stop: asked before every training step.
+        quiet: no progress.
+
+    Returns:
+        A line a row compared: key, run, expected ("identical", or what differs from the row's origin), identical (bool),
+        and for each of `METRICS` the mean difference, retrained less stored, over label fractions.
+
+    Raises:
+        ValueError: if the store has no such row.
+        Interrupted: when `should_stop` turned true.
+    """
+    rows = [row for row in store.rows().values() if row["status"] == "ok"]
+    if max_epochs is not None:
+        rows = [row for row in rows if row["run"]["protocol"]["epochs"] <= max_epochs]
+    if not rows:
+        raise ValueError(f"{store.rows_path} has no finished row to audit.")
+    rows.sort(key=lambda row: row["key"])
+    picked = random.Random(seed).sample(rows, min(count, len(rows)))
+    stacks = list(
+        {tuple(row["key"] for row in unit): unit for unit in (trained_with(row, store) for row in picked)}.values()
+    )
+    where = resolve_device(device)
+    progress = work.Progress([[Run.from_dict(row["run"]) for row in unit] for unit in stacks], quiet)
+    lines = []
+    try:
+        for unit in stacks:
+            runs = [Run.from_dict(row["run"]) for row in unit]
+            told = unit[0]["provenance"]
+            same_kind = told["device"] == where.type
+            precision = resolve_precision(told["precision"] if same_kind else "auto", where)
+            stack = pretrain.train(
+                work.trainings(runs), where, precision=precision, should_stop=should_stop, on_epoch=progress.epoch
+            )
+            again = make_rows(stack, evaluate.evaluate(stack, runs), runs)
+            lines += [compare(row, new) for row, new in zip(unit, again)]
+            progress.stack_done(runs)
+    finally:
+        progress.close()
+    return pd.DataFrame(lines)
+
+
+def trained_with(row: dict[str, Any], store: Store) -> list[dict[str, Any]]:
+    """The rows of the stack that a row was trained in, if they are all there; else the row alone."""
+    together = [other for other in store.shard(row["shard"]) if other["status"] == "ok"]
+    runs = work.trainings([Run.from_dict(other["run"]) for other in together])
+    shapes = {pretrain.shape_of(run) for run in runs}
+    return together if len(runs) == row["provenance"]["stack"] and len(shapes) == 1 else [row]
+
+
+def compare(stored: dict[str, Any], again: dict[str, Any]) -> dict[str, Any]:
+    """One line of an audit."""
+    before, now = origin(stored["provenance"]), origin(again["provenance"])
+    differs = [name.replace("_", " ") for name in now if before.get(name) != now[name]]
+    line = {
+        "key": stored["key"],
+        "run": str(Run.from_dict(stored["run"])),
+        "expected": f"other {', '.join(differs)}" if differs else "identical",
+        "identical": stored["metrics"] == again["metrics"],
+    }
+    for name in METRICS:
+        pairs = [(again["metrics"][f][name], stored["metrics"][f][name]) for f in FRACTIONS]
+        line[name] = (
+            sum(a - b for a, b in pairs if a is not None) / len(pairs)
+            if all(a is not None for a, _ in pairs)
+            else float("nan")
+        )
+    return line
+
+
+def verdict(found: pd.DataFrame) -> tuple[bool, list[str]]:
+    """Whether an audit passed, and a sentence for each thing it found."""
+    must, may = found[found.expected == "identical"], found[found.expected != "identical"]
+    said = [f"{found.identical.sum()} of {len(found)} rows came out identical, bit for bit."]
+    broken = must[~must.identical]
+    passed = broken.empty
+    for line in broken.itertuples():
+        said.append(f"{line.key} should have been identical and was not: {line.run}.")
+    if lost := list(found.key[found[list(METRICS)].isna().any(axis=1)]):
+        passed = False
+        said.append(f"diverged when retrained: {', '.join(lost)}.")
+    apart = may[~may.identical]
+    if len(apart) and len(may) < ENOUGH:
+        said.append(f"{len(may)} rows from other machines, stacks or code are too few to compare in distribution.")
+    elif len(apart):
+        for name in METRICS:
+            interval = mean_interval(may[name])
+            agrees = abs(interval.mean) <= TOLERANCE or interval.low <= 0 <= interval.high
+            passed = passed and agrees
+            said.append(
+                f"{name}: mean difference {interval.mean:+.4f} [{interval.low:+.4f}, {interval.high:+.4f}] over "
+                f"{interval.n} rows{'' if agrees else ': they do not agree'}."
+            )
+    return passed, said
+
+
+def describe(found: pd.DataFrame) -> Sequence[str]:
+    """A line a row compared, to be printed."""
+    return [
+        f"{line.key}  {'identical' if line.identical else 'differs':<9}  expected: {line.expected:<28}  {line.run}"
+        for line in found.itertuples()
+    ]

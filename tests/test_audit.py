@@ -1,0 +1,102 @@
+"""Stored rows are retrained and compared: identical where they must be, in distribution elsewhere."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from dtcl_core import __main__ as command_line
+from dtcl_core import audit, work
+from dtcl_core.config import Protocol, Run
+from dtcl_core.evaluate import METRICS
+from dtcl_core.results import Store
+
+SHORT = Protocol(epochs=1)
+RUNS = [Run(protocol=SHORT), Run("dw_pairs", 0.175, 1.0, protocol=SHORT)]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    store = Store(tmp_path_factory.mktemp("audited"))
+    work.compute(RUNS, store, "cpu", quiet=True)
+    return store
+
+
+def changed(store, path, change):
+    """A copy of a store with each of its rows changed."""
+    (shard,) = store.rows_path.glob("*.jsonl")
+    rows = [json.loads(line) for line in shard.read_text().splitlines()]
+    (path / "rows").mkdir(parents=True)
+    text = "".join(json.dumps(row) + "\n" for row in change(rows))
+    (path / "rows" / shard.name).write_text(text)
+    return Store(path)
+
+
+def test_a_row_is_made_again_bit_for_bit_with_its_stack(trained):
+    found = audit.audit(trained, 1, "cpu", quiet=True)
+    assert set(found.key) == {run.key for run in RUNS}, "the whole stack is compared"
+    assert found.identical.all() and (found.expected == "identical").all()
+    assert audit.verdict(found) == (True, ["2 of 2 rows came out identical, bit for bit."])
+
+
+def test_a_bent_number_is_found(trained, tmp_path, capsys):
+    def bend(rows):
+        rows[0]["metrics"]["0.01"]["test_ood"] += 1e-3
+        return rows
+
+    store = changed(trained, tmp_path, bend)
+    status = command_line.main(["audit", "--device", "cpu", "--results", str(store.path)])
+    printed = capsys.readouterr().out
+    assert status == 1 and "should have been identical and was not" in printed and "The audit FAILED." in printed
+
+
+def test_a_row_without_the_others_of_its_stack_need_not_be_identical(trained, tmp_path):
+    found = audit.audit(changed(trained, tmp_path, lambda rows: rows[:1]), 1, "cpu", quiet=True)
+    assert list(found.expected) == ["other stack"] and found[list(METRICS)].abs().max().max() < 0.1
+
+
+def test_rows_of_other_code_are_told_apart(trained, tmp_path):
+    def age(rows):
+        for row in rows:
+            row["provenance"]["sources"] = "older"
+            del row["provenance"]["threads"]
+        return rows
+
+    found = audit.audit(changed(trained, tmp_path, age), 1, "cpu", quiet=True)
+    assert set(found.expected) == {"other sources, threads"} and found.identical.all()
+
+
+def lines(differences, expected="other device", **columns):
+    made = [{"key": str(i), "run": "r", "expected": expected, "identical": d == 0} for i, d in enumerate(differences)]
+    return pd.DataFrame(made).assign(**{m: differences for m in METRICS}, **columns)
+
+
+@pytest.mark.parametrize(
+    ("found", "passes", "says"),
+    [
+        (lines([0.2, -0.2, 0.1, -0.15, 0.05]), True, "over 5 rows."),
+        (lines([0.01, 0.011, 0.012, 0.01, 0.011]), True, "over 5 rows."),
+        (lines([0.2, 0.21, 0.22, 0.2, 0.21]), False, "do not agree"),
+        (lines([0.2, 0.2]), True, "too few"),
+        (lines([0.001], expected="identical"), False, "should have been identical"),
+        (lines([float("nan")] * 5), False, "diverged when retrained: 0, 1"),
+    ],
+)
+def test_the_rule(found, passes, says):
+    passed, said = audit.verdict(found)
+    assert passed == passes and says in " ".join(said)
+
+
+def test_an_empty_store_has_nothing_to_audit(tmp_path, capsys):
+    assert command_line.main(["audit", "--results", str(tmp_path)]) == 2
+    assert "has no finished row to audit" in capsys.readouterr().err
+    assert command_line.main(["audit", "-n", "0"]) == 2 and "-n must be at least 1" in capsys.readouterr().err
+
+
+def test_a_committed_row_is_made_again():
+    found = audit.audit(Store(), 1, "cpu", max_epochs=1, quiet=True)
+    passed, said = audit.verdict(found)
+    assert passed, said
+    # Where machine or code differ, one epoch leaves rounding little time to grow; small temperatures need less.
+    plain = found[found.run.str.startswith("standard")]
+    assert len(plain) and plain[list(METRICS)].abs().max().max() < 0.05

@@ -1,0 +1,100 @@
+"""The calibration rule on made-up rows, and the default protocol against what the rule takes from the committed ones."""
+
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from dtcl_core import evaluate, pretrain, results, sensitivity, work
+from dtcl_core.config import Protocol, Run
+from dtcl_core.data import LABEL_FRACTIONS
+from dtcl_core.evaluate import METRICS
+from dtcl_core.experiments import REGISTRY
+from dtcl_core.sensitivity import FULL_EPOCHS, GROUPS, PROBES, SHORT_EPOCHS, VARIATIONS
+
+
+def made_up(runs, value):
+    """Rows in which every metric of a run is value(run, metric)."""
+    rows = []
+    for run in runs:
+        scores = {metric: value(run, metric) for metric in METRICS}
+        rows.append({"key": run.key, "run": run.to_dict(), "status": "ok", "provenance": {"created": "2026"}, "shard": "s",
+                     "metrics": {str(f): scores for f in LABEL_FRACTIONS}})  # fmt: skip
+    return results.frame(rows)
+
+
+def papers_value(run, metric):
+    group = "collapse" if run.method == "dw_pairs" else run.method
+    return float(sensitivity.targets(group).get(metric, 0.5))
+
+
+def test_the_papers_own_numbers_have_no_misfit():
+    runs = REGISTRY["sensitivity"].runs("core", seeds=2)
+    rows = sensitivity.named(made_up(runs, papers_value), runs)
+    ranked = sensitivity.ranking(rows[rows.epochs == SHORT_EPOCHS])
+    assert len(ranked) == len(VARIATIONS) * len(PROBES) and (ranked.misfit < 1e-12).all() and (ranked.n == 2).all()
+    taken = sensitivity.decide(sensitivity.ranking(rows[rows.epochs == FULL_EPOCHS]))
+    assert (taken.variation, taken.probe, taken.changes) == ("start", "raw", 0)
+
+
+def test_a_misfit_is_the_mean_over_groups_of_mean_differences():
+    runs = VARIATIONS[0].settings(SHORT_EPOCHS)
+    runs = [Run(**{**setting, "protocol": Protocol(**setting["protocol"])}) for setting in runs[: len(runs) // 3]]
+    off = {"standard": 0.03, "color_jitter": 0.0, "dw_pairs": -0.06}
+    table = sensitivity.misfit(made_up(runs, lambda run, metric: papers_value(run, metric) + off[run.method]))
+    assert list(table.group.unique()) == list(GROUPS)
+    assert sensitivity.score(table) == pytest.approx((0.03 + 0.0 + 0.06) / 3)
+    assert pd.isna(sensitivity.score(table[table.group != "collapse"])), "no score before every group has rows"
+
+
+def ranking(*lines):
+    return pd.DataFrame(lines, columns=["variation", "probe", "changes", "misfit", "n", "cost"])
+
+
+def test_the_rule_prefers_the_plain_then_the_cheap_among_those_that_fit_alike():
+    far, plain = ("far", "raw", 0, 0.09, 2, 1.0), ("plain", "raw", 1, 0.045, 2, 1.0)
+    best, cheap = ("best", "raw", 2, 0.03, 2, 1.0), ("cheap", "raw", 1, 0.049, 2, 0.5)
+    assert sensitivity.decide(ranking(far, best)).variation == "best"
+    assert sensitivity.decide(ranking(far, best, plain)).variation == "plain"
+    assert sensitivity.decide(ranking(far, best, plain, cheap)).variation == "cheap"
+    with pytest.raises(ValueError, match="no variation has its full runs yet"):
+        sensitivity.decide(ranking())
+
+
+def test_the_default_protocol_is_what_the_rule_takes():
+    runs = REGISTRY["sensitivity"].runs("core")
+    rows = sensitivity.named(results.Store().load(runs), runs)
+    taken = sensitivity.decide(sensitivity.ranking(rows[rows.epochs == FULL_EPOCHS]))
+    chosen = next(v for v in VARIATIONS if v.name == taken.variation)
+    assert chosen.protocol(FULL_EPOCHS, taken.probe) == Protocol()
+
+
+def test_a_wider_network_costs_more():
+    assert sensitivity.cost(Protocol(channels=(32, 32, 64))) > 2 * sensitivity.cost(Protocol(channels=(16, 16, 32)))
+    by_hand = (14 * 14 * 3 * 4 + 7 * 7 * 4 * 8 + 4 * 4 * 8 * 8) * 9 / 1e6
+    assert sensitivity.cost(Protocol(channels=(4, 8, 8))) == pytest.approx(by_hand)
+    pooled = (28 * 28 * 3 * 4 + 14 * 14 * 4 * 8 + 7 * 7 * 8 * 8) * 9 / 1e6
+    assert sensitivity.cost(Protocol(channels=(4, 8, 8), downsampling="max_pool")) == pytest.approx(pooled)
+
+
+def test_runs_that_differ_in_their_probes_alone_are_trained_once(tmp_path, monkeypatch):
+    short = Protocol(epochs=1)
+    probes = [replace(short, probe_features=kind) for kind in PROBES] + [replace(short, nested_labels=False)]
+    runs = [Run(seed=seed, protocol=p) for seed in range(2) for p in probes]
+    trained = []
+    train = pretrain.train
+
+    def counted(members, *arguments, **options):
+        trained.extend(members)
+        return train(members, *arguments, **options)
+
+    monkeypatch.setattr(pretrain, "train", counted)
+    assert work.trainings(runs) == [Run(seed=0, protocol=short), Run(seed=1, protocol=short)]
+    assert sum(map(len, work.cut_into_stacks(runs, 1))) == 8 and len(work.cut_into_stacks(runs, 1)) == 2
+    store = results.Store(tmp_path)
+    work.compute(runs, store, "cpu", stack_size=1, quiet=True)
+    assert len(trained) == 2 and not store.missing(runs)
+    # Each row is what a run of its own, with that probe, would have measured.
+    alone = pretrain.Stack([runs[1]], "cpu")
+    alone.train_epoch()
+    assert evaluate.evaluate(alone)[runs[1].key] == store.rows()[runs[1].key]["metrics"]
