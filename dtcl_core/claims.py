@@ -15,6 +15,7 @@ the one with the highest mean of the very metric compared, which favours the bas
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +28,7 @@ from . import selection
 from .statistics import Interval, mean_interval
 from .traces import Trace
 
+PAPER_EPOCHS = 400
 MIN_SEEDS = 3
 FULL_SEEDS = 5
 GRID = 10  # configurations of a method that "all hyperparameters" needs at least
@@ -389,6 +391,20 @@ def summary(judged: Mapping[int, Sequence[Contrast]]) -> pd.DataFrame:
         seeds = min((c.interval.n for c in contrasts), default=0)
         lines.append((claim.number, claim.says, verdict(contrasts), tally, seeds))
     return pd.DataFrame(lines, columns=["claim", "says", "verdict", "contrasts", "n"])
+
+
+def report(judged: Mapping[int, Sequence[Contrast]], epochs: int = PAPER_EPOCHS, width: int = 84) -> str:
+    """`summary` as text that fits a page: two lines or three a claim. Short runs are called an early look."""
+    lines = []
+    if epochs < PAPER_EPOCHS:
+        lines = [
+            f"Runs of {epochs} epochs where the paper has {PAPER_EPOCHS}: an early look, not verdicts on its claims.",
+            "",
+        ]
+    for line in summary(judged).itertuples():
+        lines.append(f"{line.claim:>2}  {line.verdict.upper():<22}{line.contrasts:<48}n = {line.n}")
+        lines += textwrap.wrap(line.says, width, initial_indent=" " * 4, subsequent_indent=" " * 4)
+    return "\n".join(lines)
 
 
 def details(contrasts: Sequence[Contrast]) -> pd.DataFrame:

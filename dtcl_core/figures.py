@@ -366,7 +366,7 @@ def open_choices(effects: pd.DataFrame, titles: dict[str, str]) -> Figure:
     """
     order = list(dict.fromkeys(effects.variation))
     figure, axes = plt.subplots(
-        1, len(titles), figsize=(3.4 * len(titles), 1.5 + 0.34 * max(len(order), 1)), sharey=True, layout="constrained"
+        1, len(titles), figsize=(2.7 * len(titles), 1.5 + 0.38 * max(len(order), 1)), sharey=True, layout="constrained"
     )
     colors = dict(zip(METRIC_TITLES, ("#0072B2", "#D55E00", "#009E73", "#7F7F7F")))
     for axis, (group, name) in zip(axes, titles.items()):
@@ -377,9 +377,9 @@ def open_choices(effects: pd.DataFrame, titles: dict[str, str]) -> Figure:
             axis.hlines(where, part.low, part.high, color=colors[metric], linewidth=1.4, alpha=0.6)
             axis.plot(part["mean"], where, "o", color=colors[metric], markersize=5)
             axis.axvline(part.reported.iloc[0], color=colors[metric], linestyle="--", linewidth=1)
-        axis.set(title=name, xlim=(0.38, 1.02))
+        axis.set(title=name, xlim=(0.38, 1.02), xticks=(0.5, 0.75, 1.0))
         axis.grid(axis="y", visible=False)
-    axes[0].set_yticks(range(len(order)), order, fontsize="small")
+    axes[0].set_yticks(range(len(order)), order)
     axes[0].invert_yaxis()
     keys = [
         plt.Line2D(
