@@ -29,13 +29,17 @@ class LogisticModel:
     weight: Tensor
     bias: Tensor
 
+    def logits(self, x: Tensor) -> Tensor:
+        """Logits [..., N, C] of x [..., N, k], in x's dtype."""
+        return x @ self.weight.to(x).transpose(-1, -2) + self.bias.to(x)[..., None, :]
+
     def predict_proba(self, x: Tensor) -> Tensor:
         """Class probabilities [..., N, C] of x [..., N, k], in x's dtype."""
-        return (x @ self.weight.to(x).transpose(-1, -2) + self.bias.to(x)[..., None, :]).softmax(-1)
+        return self.logits(x).softmax(-1)
 
     def predict(self, x: Tensor) -> Tensor:
         """Most probable class [..., N], int64."""
-        return (x @ self.weight.to(x).transpose(-1, -2) + self.bias.to(x)[..., None, :]).argmax(-1)
+        return self.logits(x).argmax(-1)
 
 
 class _Objective:

@@ -1,0 +1,381 @@
+"""The losses as `nn.Module`, for any encoder, any data and any number of domains: ``loss(z0, z1, domains)``.
+
+They are thin: an objective says who the anchors and the candidates are, and `contrast` does the rest. Domains are
+integers 0 ... N_D - 1. Inputs are checked, one readable sentence each, unless the module is compiled or was made with
+``validate=False`` (a check reads from the device, which stalls a GPU for a moment).
+
+>>> loss_fn = DomainWeightedInfoNCELoss(tau_alpha=0.1, tau_beta=0.5, num_domains=2)
+>>> z0, z1 = torch.eye(8), torch.eye(8).roll(1, 0) + torch.eye(8)
+>>> round(loss_fn(z0, z1, torch.arange(8) % 2).item(), 3)
+0.696
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from . import gather as processes
+from . import logistic
+from .checks import checked_choice, checked_number
+from .classifiers import check_embeddings
+from .contrast import Anchors, Candidates, NegativeQueue, Temperatures, contrast, widened
+
+
+class HasPosterior(Protocol):
+    """Anything with `predict_proba`: `classifiers`, or your own."""
+
+    def predict_proba(self, z: Tensor, /) -> Tensor:
+        """Domain posteriors [N, D] of embeddings [N, k]."""
+
+
+@torch.library.custom_op(
+    "dtcl::fit_linear", mutates_args=(), schema="(Tensor z, Tensor domains, int d, float l2) -> (Tensor, Tensor)"
+)
+def _fit_linear(z, domains, d, l2):  # one node for `torch.compile`, whose solver stops when it is done
+    model = logistic.fit(z, domains, d, l2)
+    return model.weight.clone(), model.bias.clone()
+
+
+@_fit_linear.register_fake
+def _(z, domains, d, l2):
+    return z.new_empty(*z.shape[:-2], d, z.shape[-1]), z.new_empty(*z.shape[:-2], d)
+
+
+class _Contrastive(nn.Module):
+    """What all the losses share: their options, and checks of what they are given."""
+
+    uses_domains = False
+
+    def __init__(self, temperatures: Temperatures, gather: bool, chunk_size: int | None, validate: bool):
+        super().__init__()
+        self.temperatures = temperatures
+        self.gather, self.validate = gather, validate
+        self.chunk_size = None if chunk_size is None else int(checked_number("chunk_size", chunk_size, 1, integer=True))
+
+    def _checked(
+        self, z0: Tensor, z1: Tensor, domains: Tensor | None, usage: str, queue: NegativeQueue | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Both views in float32 or better, after a look at them in eager mode."""
+        if self.validate and not torch.compiler.is_compiling():
+            if z0.shape != z1.shape:
+                raise ValueError(
+                    f"z0 and z1 must share a shape [..., N, k], got {tuple(z0.shape)} and {tuple(z1.shape)}."
+                )
+            if domains is None and self.uses_domains:
+                raise ValueError(f"{type(self).__name__} needs domains: call {usage}.")
+            check_embeddings(z0, domains, self.temperatures.num_domains if self.weighs else None, "z0")
+            check_embeddings(z1, name="z1")
+            if self.gather:
+                processes.check_same_size(z0)
+            negatives = int(queue.filled.sum()) if queue is not None else z0.shape[-2] - 1
+            if not negatives and not (self.gather and processes.active()):
+                held = "an empty queue" if queue is not None else f"a batch of {z0.shape[-2]}"
+                raise ValueError(f"{held} has no negatives to contrast with.")
+        return widened(z0), widened(z1)
+
+    @property
+    def weighs(self) -> bool:
+        """Whether temperatures depend on domains."""
+        return isinstance(self, _DomainWeighted)
+
+    def extra_repr(self) -> str:
+        """The settings, as `print(module)` shows them."""
+        t = self.temperatures
+        told = [f"weighting={self.weighting!r}", *(f"{n}={v!r}" for n, v in vars(t).items())] if self.weighs else []
+        told = told or [f"tau={t.tau_alpha!r}"]
+        names = ("symmetric", "gather", "chunk_size")
+        return ", ".join(told + [f"{name}={getattr(self, name)!r}" for name in names if hasattr(self, name)])
+
+
+class _TwoViews(_Contrastive):
+    """Anchors in one view, candidates in the other, or in a queue."""
+
+    def __init__(
+        self, temperatures: Temperatures, symmetric: bool, gather: bool, chunk_size: int | None, validate: bool
+    ):
+        super().__init__(temperatures, gather, chunk_size, validate)
+        self.symmetric = symmetric
+
+    def forward(
+        self, z0: Tensor, z1: Tensor, domains: Tensor | None = None, *, queue: NegativeQueue | None = None
+    ) -> Tensor:
+        """The loss of a batch, in nats.
+
+        Args:
+            z0, z1: embeddings of two views; row i of both shows the same example.
+            domains: domain of each example.
+            queue: take negatives from there and not from the batch, as MoCo does; `push` z1 (the momentum encoder's
+                view) to it afterwards.
+
+        Raises:
+            ValueError: for shapes that do not agree, values that are not finite, domains out of range, or a batch
+                without a negative.
+        """
+        z0, z1 = self._checked(z0, z1, domains, "loss(z0, z1, domains)", queue)
+        views = [(z0, z1), (z1, z0)] if self.symmetric else [(z0, z1)]
+        posterior = self._posterior(z0, z1, domains, queue)
+        total = torch.stack([self._one_way(z, other, domains, queue, posterior) for z, other in views])
+        return total.mean(0)
+
+    def _posterior(
+        self, z0: Tensor, z1: Tensor, domains: Tensor | None, queue: NegativeQueue | None
+    ) -> Callable[[Tensor], Tensor] | None:
+        """What gives the domain posteriors of embeddings; None where temperatures do not depend on them."""
+        return None
+
+    def _one_way(
+        self,
+        z: Tensor,
+        z_pos: Tensor,
+        domains: Tensor | None,
+        queue: NegativeQueue | None,
+        posterior: Callable[[Tensor], Tensor] | None,
+    ) -> Tensor:
+        place = torch.arange(z.shape[-2], device=z.device)
+        known = domains if self.uses_domains else None
+        is_negative = None
+        if queue is not None:
+            others = queue.z.to(z_pos).expand(*z_pos.shape[:-2], -1, -1)
+            pool, owners = torch.cat([z_pos, others], -2), known
+            identity = torch.cat([place, torch.full_like(queue.domains, -1)])
+            is_negative = torch.cat([torch.zeros_like(place, dtype=torch.bool), queue.filled])
+            if known is not None:
+                owners = torch.cat([known, queue.domains.expand(*known.shape[:-1], -1)], -1)
+        elif self.gather:
+            pool, owners = processes.all_gather(z_pos), None if known is None else processes.all_gather(known)
+            identity = torch.arange(pool.shape[0], device=z.device)
+            place = place + processes.rank() * z.shape[0]
+        else:
+            pool, owners, identity = z_pos, known, place
+        anchors, candidates = self._pairs(z, place, known, pool, identity, is_negative, owners, posterior)
+        return contrast(anchors, candidates, self.temperatures, self.chunk_size)
+
+    def _pairs(
+        self,
+        z: Tensor,
+        place: Tensor,
+        known: Tensor | None,
+        pool: Tensor,
+        identity: Tensor,
+        is_negative: Tensor | None,
+        owners: Tensor | None,
+        posterior: Callable[[Tensor], Tensor] | None,
+    ) -> tuple[Anchors, Candidates]:
+        return Anchors(z, place, domains=known), Candidates(pool, identity, is_negative, domains=owners)
+
+
+class InfoNCELoss(_TwoViews):
+    """InfoNCE between two views (Eq. 2): row i of one view against all rows of the other.
+
+    Args:
+        tau: temperature, > 0.
+        symmetric: average both directions; False takes z0 as the anchors, as the paper does.
+        gather: contrast with the embeddings of all processes of `torch.distributed`.
+        chunk_size: anchors computed at a time, for large batches; see `contrast.contrast`.
+        validate: check inputs; see this module's first lines.
+
+    Shape:
+        z0, z1: [N, k] (or [..., N, k]: independent runs); domains: int [N]; the loss: a scalar (or [...]).
+    """
+
+    def __init__(
+        self,
+        tau: float = 0.1,
+        *,
+        symmetric: bool = False,
+        gather: bool = False,
+        chunk_size: int | None = None,
+        validate: bool = True,
+    ):
+        tau = float(checked_number("tau", tau, 0.0, above=True))
+        super().__init__(Temperatures(tau), symmetric, gather, chunk_size, validate)
+
+
+class SameDomainInfoNCELoss(InfoNCELoss):
+    """InfoNCE whose negatives come from the anchor's own domain only (the baseline "Same Domain Negatives").
+
+    Args and Shape: as for `InfoNCELoss`; domains are needed.
+    """
+
+    uses_domains = True
+
+
+def _adaptive(tau_alpha: float, tau_beta: float, tau_min: float, num_domains: int) -> Temperatures:
+    """Checked `Temperatures` of Eq. 3."""
+    return Temperatures(
+        float(checked_number("tau_alpha", tau_alpha, 0.0, above=True)),
+        float(checked_number("tau_beta", tau_beta, 0.0)),
+        float(checked_number("tau_min", tau_min, 0.0, above=True)),
+        int(checked_number("num_domains", num_domains, 2, integer=True)),
+    )
+
+
+class _DomainWeighted(_Contrastive):
+    """Weights w_ij from a discriminator that is given or fitted on each batch."""
+
+    uses_domains = True
+
+    def _weigh_by(self, weighting: str, discriminator: HasPosterior | None, l2: float) -> None:
+        self.weighting = checked_choice("weighting", weighting, ("negatives", "pairs"))
+        self.l2 = float(checked_number("l2", l2, 0.0, above=True))
+        self.discriminator = discriminator
+
+    def _batch_or_given(self, z: Tensor, domains: Tensor) -> Callable[[Tensor], Tensor]:
+        given = self.discriminator
+        if given is not None:
+            return lambda other: given.predict_proba(other.detach())
+        z = z.detach()
+        if self.validate and not torch.compiler.is_compiling() and bool((domains == domains.flatten()[0]).all()):
+            raise ValueError(
+                f"all examples are of domain {int(domains.flatten()[0])}: a discriminator fitted on this batch knows no "
+                "other; give one that was fitted on more (discriminator=...)."
+            )
+        model = logistic.LogisticModel(*_fit_linear(z, domains, self.temperatures.num_domains, self.l2))
+
+        def posterior(other: Tensor) -> Tensor:
+            with torch.autocast(other.device.type, enabled=False):
+                return model.predict_proba(other.detach())
+
+        return posterior
+
+    def _belief(self, z: Tensor, domains: Tensor, posterior: Callable[[Tensor], Tensor]) -> Tensor:
+        if self.weighting == "pairs":
+            return posterior(z)
+        return F.one_hot(domains, self.temperatures.num_domains).to(z.dtype).expand(*z.shape[:-1], -1)
+
+
+class DomainWeightedInfoNCELoss(_DomainWeighted, _TwoViews):
+    """The paper's loss (Eq. 4): negatives that seem to share the anchor's domain get a lower temperature.
+
+    Args:
+        tau_alpha: temperature of positives, and of negatives about whose domain nothing is known; > 0.
+        tau_beta: how far the probability w_ij of sharing a domain moves a negative's temperature, >= 0; at 0 this is
+            `InfoNCELoss`.
+        num_domains: N_D, the number of training domains, at least 2.
+        weighting: "negatives" takes the anchor's domain as known, "pairs" neither; see
+            `discriminator.same_domain_probability`.
+        tau_min: lower bound of temperatures, > 0.
+        discriminator: has `predict_proba`, such as `classifiers.LinearDiscriminator`; fit it to all embeddings once an
+            epoch ("global"). None fits a linear one on both views of each batch ("batch").
+        l2: its penalty in that case; scikit-learn's 1 / C.
+        symmetric, gather, chunk_size, validate: as for `InfoNCELoss`.
+
+    Shape:
+        z0, z1: [N, k] (or [..., N, k]: independent runs); domains: int [N]; the loss: a scalar (or [...]).
+
+    No gradient flows into the discriminator or through its posteriors.
+    """
+
+    def __init__(
+        self,
+        tau_alpha: float = 0.1,
+        tau_beta: float = 0.5,
+        *,
+        num_domains: int,
+        weighting: str = "negatives",
+        tau_min: float = 0.01,
+        discriminator: HasPosterior | None = None,
+        l2: float = 1.0,
+        symmetric: bool = False,
+        gather: bool = False,
+        chunk_size: int | None = None,
+        validate: bool = True,
+    ):
+        adaptive = _adaptive(tau_alpha, tau_beta, tau_min, num_domains)
+        _TwoViews.__init__(self, adaptive, symmetric, gather, chunk_size, validate)
+        self._weigh_by(weighting, discriminator, l2)
+
+    def _posterior(self, z0, z1, domains, queue):
+        both, twice = torch.cat([z0, z1], -2), torch.cat([domains, domains], -1)
+        if self.gather and self.discriminator is None:
+            both, twice = processes.all_gather(both.detach()), processes.all_gather(twice)
+        return self._batch_or_given(both, twice)
+
+    def _pairs(self, z, place, known, pool, identity, is_negative, owners, posterior):
+        anchors = Anchors(z, place, belief=self._belief(z, known, posterior))
+        return anchors, Candidates(pool, identity, is_negative, posterior=posterior(pool))
+
+
+class SupConLoss(_Contrastive):
+    """Supervised contrast (Khosla et al. 2020, L_out): all examples of an anchor's class are its positives, in both views.
+
+    Args:
+        tau: temperature, > 0.
+        gather, chunk_size, validate: as for `InfoNCELoss`.
+
+    Shape:
+        z0, z1: [N, k]; labels: int [N], >= 0; domains: int [N]; the loss: a scalar.
+
+    With labels ``torch.arange(N)`` this is SimCLR's NT-Xent, whose negatives come from both views.
+    """
+
+    def __init__(self, tau: float = 0.1, *, gather: bool = False, chunk_size: int | None = None, validate: bool = True):
+        super().__init__(Temperatures(float(checked_number("tau", tau, 0.0, above=True))), gather, chunk_size, validate)
+
+    def forward(self, z0: Tensor, z1: Tensor, labels: Tensor, domains: Tensor | None = None) -> Tensor:
+        """The loss of a batch, in nats: the mean over the 2 N anchors.
+
+        Raises:
+            ValueError: for shapes that do not agree, values that are not finite, or domains out of range.
+        """
+        z0, z1 = self._checked(z0, z1, domains, "loss(z0, z1, labels, domains)")
+        if self.validate and (labels.shape != z0.shape[:-1] or labels.is_floating_point() or z0.dim() != 2):
+            raise ValueError(
+                f"labels must be integers [N], one a row of z0 [N, k], got {labels.dtype} {tuple(labels.shape)} and "
+                f"{tuple(z0.shape)}."
+            )
+        z, identity = torch.cat([z0, z1], -2), torch.cat([labels, labels])
+        known = torch.cat([domains, domains]) if domains is not None and self.uses_domains else None
+        pool, owners, ids = z, known, identity
+        itself = torch.arange(z.shape[-2], device=z.device)
+        if self.gather:
+            pool, ids = processes.all_gather(z), processes.all_gather(identity)
+            owners = None if known is None else processes.all_gather(known)
+            itself = itself + processes.rank() * z.shape[0]
+        belief, posterior = self._weights(z, known, pool, owners)
+        anchors = Anchors(z, identity, itself, belief=belief)
+        return contrast(anchors, Candidates(pool, ids, posterior=posterior), self.temperatures, self.chunk_size)
+
+    def _weights(
+        self, z: Tensor, known: Tensor | None, pool: Tensor, owners: Tensor | None
+    ) -> tuple[Tensor | None, Tensor | None]:
+        return None, None
+
+
+class DomainWeightedSupConLoss(_DomainWeighted, SupConLoss):
+    """`SupConLoss` whose negatives have the paper's temperatures; at tau_beta = 0 it is `SupConLoss`.
+
+    Args:
+        tau_alpha, tau_beta, num_domains, weighting, tau_min, discriminator, l2: as for `DomainWeightedInfoNCELoss`.
+        gather, chunk_size, validate: as for `InfoNCELoss`.
+
+    Shape:
+        z0, z1: [N, k]; labels: int [N], >= 0; domains: int [N]; the loss: a scalar.
+    """
+
+    def __init__(
+        self,
+        tau_alpha: float = 0.1,
+        tau_beta: float = 0.5,
+        *,
+        num_domains: int,
+        weighting: str = "negatives",
+        tau_min: float = 0.01,
+        discriminator: HasPosterior | None = None,
+        l2: float = 1.0,
+        gather: bool = False,
+        chunk_size: int | None = None,
+        validate: bool = True,
+    ):
+        adaptive = _adaptive(tau_alpha, tau_beta, tau_min, num_domains)
+        _Contrastive.__init__(self, adaptive, gather, chunk_size, validate)
+        self._weigh_by(weighting, discriminator, l2)
+
+    def _weights(self, z, known, pool, owners):
+        posterior = self._batch_or_given(pool, owners)
+        return self._belief(z, known, posterior), posterior(pool)

@@ -1,0 +1,92 @@
+"""The penalties of two baselines as `nn.Module`, to be added to any loss: MMD and DANN."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from . import losses
+from .checks import checked_choice, checked_number
+from .classifiers import check_embeddings
+from .contrast import widened
+
+
+class MMDPenalty(nn.Module):
+    """Maximum mean discrepancy between the domains of a batch, to be added to a loss (Li et al. 2018).
+
+    Args:
+        num_domains: N_D, at least 2.
+        bandwidths: standard deviations of the Gaussian kernels, > 0.
+        normalize: scale embeddings to unit length first; raw ones could meet the penalty by shrinking.
+        validate: check inputs.
+
+    Shape:
+        z: [N, k]; domains: int [N]; the penalty: a scalar, the mean over pairs of domains.
+    """
+
+    def __init__(
+        self,
+        num_domains: int,
+        bandwidths: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0),
+        *,
+        normalize: bool = True,
+        validate: bool = True,
+    ):
+        super().__init__()
+        self.num_domains = int(checked_number("num_domains", num_domains, 2, integer=True))
+        self.bandwidths = tuple(float(checked_number("each of bandwidths", b, 0.0, above=True)) for b in bandwidths)
+        self.normalize, self.validate = normalize, validate
+
+    def forward(self, z: Tensor, domains: Tensor) -> Tensor:
+        """The penalty; at least 0 up to rounding."""
+        if self.validate and not torch.compiler.is_compiling():
+            check_embeddings(z, domains, self.num_domains)
+        with torch.autocast(z.device.type, enabled=False):
+            z = widened(z)
+            z = F.normalize(z, dim=-1) if self.normalize else z
+            return losses.domain_mmd(z, domains, self.num_domains, self.bandwidths)
+
+
+class DomainAdversary(nn.Module):
+    """DANN's term (Ganin et al. 2016): a linear domain classifier that learns, and an encoder that is to undo it.
+
+    Add the value to the loss and give this module's parameters to an optimiser: the classifier descends it, and its
+    gradient reaches the embeddings times -lambda.
+
+    Args:
+        dim: k of the embeddings.
+        num_domains: N_D, at least 2.
+        lambda_: strength of the reversed gradient, >= 0.
+        schedule: "constant", or "ganin": lambda rises from 0 with the training's progress.
+        validate: check inputs.
+
+    Shape:
+        z: [N, k]; domains: int [N]; the term: a scalar, the classifier's cross entropy in nats.
+    """
+
+    def __init__(
+        self, dim: int, num_domains: int, lambda_: float = 1.0, *, schedule: str = "constant", validate: bool = True
+    ):
+        super().__init__()
+        self.num_domains = int(checked_number("num_domains", num_domains, 2, integer=True))
+        self.lambda_ = float(checked_number("lambda_", lambda_, 0.0))
+        self.schedule = checked_choice("schedule", schedule, ("constant", "ganin"))
+        self.classifier = nn.Linear(int(checked_number("dim", dim, 1, integer=True)), self.num_domains)
+        self.validate = validate
+
+    def strength(self, progress: float) -> float:
+        """Lambda after a share `progress` of the training, from 0 to 1."""
+        rise = 1.0 if self.schedule == "constant" else 2.0 / (1.0 + math.exp(-10.0 * progress)) - 1.0
+        return self.lambda_ * rise
+
+    def forward(self, z: Tensor, domains: Tensor, progress: float = 1.0) -> Tensor:
+        """The classifier's cross entropy; `progress` is the share of the training that is done."""
+        if self.validate and not torch.compiler.is_compiling():
+            check_embeddings(z, domains, self.num_domains)
+        with torch.autocast(z.device.type, enabled=False):
+            z = z.to(self.classifier.weight.dtype)
+            scale = torch.full(z.shape[:-2], self.strength(progress), dtype=z.dtype, device=z.device)
+            return losses.adversarial_loss(z, domains, self.classifier.weight, self.classifier.bias, scale)

@@ -1,0 +1,80 @@
+"""Discriminators against scikit-learn and scipy."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize_scalar
+from sklearn.linear_model import LogisticRegression
+from torch.nn import functional as F
+
+from dtcl_core.classifiers import LinearDiscriminator, MLPDiscriminator, fit_temperature
+
+
+@pytest.fixture
+def data():
+    generator = torch.Generator().manual_seed(0)
+    domains = torch.randint(0, 3, (400,), generator=generator)
+    return torch.randn(400, 5, generator=generator, dtype=torch.float64) + 0.8 * F.one_hot(domains, 5), domains
+
+
+@pytest.mark.parametrize("l2", [0.1, 1.0, 10.0])
+def test_the_linear_one_is_scikit_learns(data, l2):
+    z, domains = data
+    ours = LinearDiscriminator(3, l2=l2).fit(z, domains)
+    theirs = LogisticRegression(C=1 / l2, tol=1e-10, max_iter=10_000).fit(z.numpy(), domains.numpy())
+    np.testing.assert_allclose(ours.predict_proba(z).numpy(), theirs.predict_proba(z.numpy()), atol=1e-6)
+    assert ours.score(z, domains) == pytest.approx(theirs.score(z.numpy(), domains.numpy()))
+    assert ours.predict(z).equal(torch.from_numpy(theirs.predict(z.numpy())))
+
+
+def test_the_temperature_is_the_most_likely_one(data):
+    z, domains = data
+    logits = 4.0 * z[:, :3]
+    best = minimize_scalar(
+        lambda t: F.cross_entropy(logits / np.exp(t), domains).item(), bounds=(-4, 4), method="bounded", options={"xatol": 1e-10}
+    )  # fmt: skip
+    assert fit_temperature(logits, domains) == pytest.approx(np.exp(best.x), rel=1e-4)
+
+
+def test_calibration_softens_an_overfitted_discriminator():
+    generator = torch.Generator().manual_seed(1)
+    z, domains = torch.randn(120, 60, generator=generator), torch.arange(120) % 2  # nothing to learn
+    sharp = LinearDiscriminator(2, l2=0.01).fit(z, domains)
+    soft = LinearDiscriminator(2, l2=0.01, calibrate=0.25).fit(z, domains)
+    fresh = torch.randn(500, 60, generator=generator)
+    confidence = [m.predict_proba(fresh).amax(-1).mean().item() for m in (sharp, soft)]
+    assert soft.temperature_ > 1 and confidence[1] < confidence[0] - 0.1
+    again = LinearDiscriminator(2, l2=0.01, calibrate=0.25).fit(z, domains)
+    assert again.predict_proba(fresh).equal(soft.predict_proba(fresh))
+
+
+def test_the_mlp_tells_apart_what_no_line_can():
+    generator = torch.Generator().manual_seed(2)
+    z = torch.randn(600, 2, generator=generator)
+    domains = (z[:, 0] * z[:, 1] > 0).long()
+    before = torch.random.get_rng_state()
+    mlp = MLPDiscriminator(2).fit(z.requires_grad_(), domains)
+    assert torch.random.get_rng_state().equal(before), "the global generator is left alone"
+    assert LinearDiscriminator(2).fit(z, domains).score(z, domains) < 0.65 < 0.95 < mlp.score(z, domains)
+    p = mlp.predict_proba(z)
+    assert not p.requires_grad and z.grad is None and torch.allclose(p.sum(-1), torch.ones(600))
+    assert mlp.predict_proba(z[None]).shape == (1, 600, 2)
+    assert MLPDiscriminator(2, calibrate=0.2).fit(z, domains).temperature_ != 1.0
+
+
+@pytest.mark.parametrize("kind", [LinearDiscriminator, MLPDiscriminator])
+def test_mistakes_are_answered_by_one_sentence(kind, data):
+    z, domains = data
+    with pytest.raises(RuntimeError, match=rf"this {kind.__name__} is not fitted yet; call fit\(z, domains\) first"):
+        kind(3).predict_proba(z)
+    for bad, message in (
+        (lambda: kind(1), "num_domains must be an integer >= 2, got 1"),
+        (lambda: kind(3, calibrate=1.0), "calibrate must be a number >= 0 and <= 0.9"),
+        (lambda: kind(2).fit(z, domains), r"domains must be in 0 \.\.\. 1, got 0 \.\.\. 2"),
+        (lambda: kind(3).fit(z[:, 0], domains), "z must be floating embeddings"),
+        (lambda: kind(3).fit(z[None], domains[None]), r"z must be \[N, k\]"),
+        (lambda: kind(3).fit(z / 0, domains), "z holds NaN or infinite values"),
+        (lambda: kind(3, calibrate=0.001).fit(z[:10], domains[:10]), "holds out 0 of 10 examples"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            bad()

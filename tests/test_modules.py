@@ -1,0 +1,420 @@
+"""The losses as modules: against their functional forms, references written by others, and each other."""
+
+import pytest
+import torch
+from pytorch_metric_learning.losses import NTXentLoss
+from pytorch_metric_learning.losses import SupConLoss as ReferenceSupCon
+from torch import multiprocessing
+from torch.nn import functional as F
+
+from dtcl_core import discriminator, losses
+from dtcl_core.classifiers import LinearDiscriminator
+from dtcl_core.contrast import NegativeQueue
+from dtcl_core.losses import cosine_similarity
+from dtcl_core.modules import (
+    DomainWeightedInfoNCELoss,
+    DomainWeightedSupConLoss,
+    InfoNCELoss,
+    SameDomainInfoNCELoss,
+    SupConLoss,
+)
+from dtcl_core.penalties import DomainAdversary, MMDPenalty
+
+N, K, D = 24, 6, 3
+
+
+@pytest.fixture
+def batch():
+    generator = torch.Generator().manual_seed(3)
+    z0, z1 = torch.randn(2, N, K, generator=generator, dtype=torch.float64)
+    domains = torch.arange(N) % D
+    z0, z1 = z0 + F.one_hot(domains, K), z1 + F.one_hot(domains, K)  # so that there is something to discriminate
+    return z0.requires_grad_(), z1.requires_grad_(), domains
+
+
+def gradients(loss, *inputs):
+    return torch.autograd.grad(loss, inputs, retain_graph=True)
+
+
+def assert_same(ours, reference, *inputs):
+    torch.testing.assert_close(ours, reference)
+    for a, b in zip(gradients(ours, *inputs), gradients(reference, *inputs)):
+        torch.testing.assert_close(a, b)
+
+
+CHUNKS = pytest.mark.parametrize("chunk_size", [None, 1, 7, N, 1000])
+
+
+@CHUNKS
+def test_info_nce_is_the_functional_form(batch, chunk_size):
+    z0, z1, domains = batch
+    assert_same(InfoNCELoss(0.2, chunk_size=chunk_size)(z0, z1), losses.info_nce(z0, z1, 0.2), z0, z1)
+    ours = SameDomainInfoNCELoss(0.2, chunk_size=chunk_size)(z0, z1, domains)
+    assert_same(ours, losses.same_domain_info_nce(z0, z1, domains, 0.2), z0, z1)
+
+
+@CHUNKS
+@pytest.mark.parametrize("weighting", ["negatives", "pairs"])
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_the_papers_loss_is_the_functional_form(batch, chunk_size, weighting, symmetric):
+    z0, z1, domains = batch
+    fitted = discriminator.fit(torch.cat([z0, z1]), torch.cat([domains, domains]), D)
+
+    def one_way(z, z_pos):
+        w = discriminator.same_domain_probability(fitted(z_pos), domains, weighting, fitted(z))
+        return losses.domain_weighted_info_nce(z, z_pos, w, 0.2, 0.3, 0.01, D)
+
+    reference = (one_way(z0, z1) + one_way(z1, z0)) / 2 if symmetric else one_way(z0, z1)
+    loss_fn = DomainWeightedInfoNCELoss(
+        0.2, 0.3, num_domains=D, weighting=weighting, symmetric=symmetric, chunk_size=chunk_size
+    )
+    assert_same(loss_fn(z0, z1, domains), reference, z0, z1)
+
+
+def test_a_global_discriminator_is_used_as_it_is(batch):
+    z0, z1, domains = batch
+    everything = torch.randn(200, K, dtype=torch.float64)
+    known = LinearDiscriminator(D).fit(everything, torch.arange(200) % D)
+    w = discriminator.same_domain_probability(known.predict_proba(z1), domains)
+    reference = losses.domain_weighted_info_nce(z0, z1, w, 0.2, 0.3, 0.01, D)
+    loss_fn = DomainWeightedInfoNCELoss(0.2, 0.3, num_domains=D, discriminator=known)
+    assert_same(loss_fn(z0, z1, domains), reference, z0, z1)
+    one = domains * 0  # a batch of one domain is no trouble for it
+    assert loss_fn(z0, z1, one).isfinite()
+
+
+@pytest.mark.parametrize(
+    ("weighted", "plain"),
+    [
+        (DomainWeightedInfoNCELoss(0.2, 0.0, num_domains=D), InfoNCELoss(0.2)),
+        (DomainWeightedInfoNCELoss(0.2, 0.0, num_domains=D, weighting="pairs", chunk_size=5), InfoNCELoss(0.2)),
+    ],
+)
+def test_without_tau_beta_it_is_info_nce(batch, weighted, plain):
+    z0, z1, domains = batch
+    assert_same(weighted(z0, z1, domains), plain(z0, z1, domains), z0, z1)
+
+
+def test_leading_dimensions_are_independent_runs(batch):
+    z0, z1, domains = batch
+    stacked = torch.stack([z0, z1]), torch.stack([z1, z0])
+    for loss_fn in (DomainWeightedInfoNCELoss(num_domains=D, chunk_size=5), InfoNCELoss(symmetric=True)):
+        alone = torch.stack([loss_fn(z0, z1, domains), loss_fn(z1, z0, domains)])
+        torch.testing.assert_close(loss_fn(*stacked, domains.expand(2, -1)), alone)
+
+
+# --- supervised and NT-Xent -------------------------------------------------------------------------------------------
+
+
+@CHUNKS
+def test_supcon_equals_pytorch_metric_learning(batch, chunk_size):
+    z0, z1, _ = batch
+    labels = torch.arange(N) % 4
+    reference = ReferenceSupCon(temperature=0.2)(torch.cat([z0, z1]), torch.cat([labels, labels]))
+    assert_same(SupConLoss(0.2, chunk_size=chunk_size)(z0, z1, labels), reference, z0, z1)
+
+
+def test_supcon_of_labels_all_different_is_nt_xent(batch):
+    z0, z1, _ = batch
+    labels = torch.arange(N)
+    reference = NTXentLoss(temperature=0.2)(torch.cat([z0, z1]), torch.cat([labels, labels]))
+    assert_same(SupConLoss(0.2)(z0, z1, labels), reference, z0, z1)
+
+
+def test_nt_xent_equals_lightly(batch):
+    lightly = pytest.importorskip("lightly.loss")
+    z0, z1, _ = batch
+    assert_same(SupConLoss(0.2)(z0, z1, torch.arange(N)), lightly.NTXentLoss(temperature=0.2)(z0, z1), z0, z1)
+
+
+@CHUNKS
+def test_weighted_supcon_is_the_written_out_sum(batch, chunk_size):
+    z0, z1, domains = batch
+    labels, z, d = torch.arange(N) % 4, torch.cat([z0, z1]), torch.cat([domains, domains])
+    q = discriminator.fit(z, d, D)(z)
+    s, total = cosine_similarity(z, z), 0.0
+    for i in range(2 * N):
+        tau = [max(0.2 + 0.3 * (1 / D - float(q[a, d[i]])), 0.01) for a in range(2 * N)]
+        positive = [a for a in range(2 * N) if a != i and labels[a % N] == labels[i % N]]
+        logits = {a: s[i, a] / (0.2 if a in positive else tau[a]) for a in range(2 * N) if a != i}
+        below = torch.stack(list(logits.values())).logsumexp(0)
+        total = total + sum(below - logits[a] for a in positive) / len(positive) / (2 * N)
+    ours = DomainWeightedSupConLoss(0.2, 0.3, num_domains=D, chunk_size=chunk_size)(z0, z1, labels, domains)
+    assert_same(ours, total, z0, z1)
+    flat = DomainWeightedSupConLoss(0.2, 0.0, num_domains=D, chunk_size=chunk_size)(z0, z1, labels, domains)
+    assert_same(flat, SupConLoss(0.2)(z0, z1, labels), z0, z1)
+
+
+# --- a queue ------------------------------------------------------------------------------------------------------------
+
+
+def filled_queue(batch, size=40):
+    queue = NegativeQueue(size, K).double()
+    generator = torch.Generator().manual_seed(5)
+    queue.push(torch.randn(30, K, generator=generator, dtype=torch.float64), torch.arange(30) % D)
+    return queue
+
+
+def test_a_queue_gives_mocos_loss(batch):
+    z0, z1, domains = batch
+    queue = filled_queue(batch, size=30)
+    # MoCo's Algorithm 1: the positive is class 0 among itself and the queue.
+    q, k, old = (F.normalize(t, dim=-1) for t in (z0, z1, queue.z))
+    logits = torch.cat([(q * k).sum(-1, keepdim=True), q @ old.T], 1) / 0.2
+    reference = F.cross_entropy(logits, torch.zeros(N, dtype=torch.long))
+    assert_same(InfoNCELoss(0.2)(z0, z1, queue=queue), reference, z0, z1)
+    flat = DomainWeightedInfoNCELoss(0.2, 0.0, num_domains=D, chunk_size=7)
+    assert_same(flat(z0, z1, domains, queue=queue), reference, z0, z1)
+
+
+def test_places_not_yet_filled_do_not_count(batch):
+    z0, z1, domains = batch
+    half, full = filled_queue(batch, size=40), filled_queue(batch, size=30)
+    for loss_fn in (InfoNCELoss(), SameDomainInfoNCELoss(), DomainWeightedInfoNCELoss(num_domains=D)):
+        torch.testing.assert_close(loss_fn(z0, z1, domains, queue=half), loss_fn(z0, z1, domains, queue=full))
+
+
+@pytest.mark.parametrize("weighting", ["negatives", "pairs"])
+def test_queued_negatives_have_temperatures_of_their_own(batch, weighting):
+    z0, z1, domains = batch
+    queue = filled_queue(batch, size=30)
+    posterior = discriminator.fit(torch.cat([z0, z1]), torch.cat([domains, domains]), D)
+    belief = F.one_hot(domains, D).double() if weighting == "negatives" else posterior(z0)
+    tau = losses.pair_temperature(belief @ posterior(queue.z).T, 0.2, 0.3, 0.01, D)
+    s = cosine_similarity(z0, queue.z) / tau
+    positive = cosine_similarity(z0, z1).diagonal()[:, None] / 0.2
+    reference = (torch.cat([positive, s], 1).logsumexp(1) - positive[:, 0]).mean()
+    loss_fn = DomainWeightedInfoNCELoss(0.2, 0.3, num_domains=D, weighting=weighting)
+    assert_same(loss_fn(z0, z1, domains, queue=queue), reference, z0, z1)
+
+
+def test_a_queue_keeps_the_newest_and_is_saved_with_the_model():
+    queue = NegativeQueue(5, 1)
+    for start in (0, 3, 6):
+        queue.push(torch.arange(start, start + 3.0)[:, None], torch.arange(start, start + 3))
+    assert set(queue.domains.tolist()) == {4, 5, 6, 7, 8} or set(queue.domains.tolist()) == {3, 4, 6, 7, 8}
+    queue.push(torch.arange(9.0)[:, None], torch.arange(9))  # more than it holds
+    assert queue.domains.tolist() == [4, 5, 6, 7, 8] and queue.z[:, 0].tolist() == [4, 5, 6, 7, 8]
+    copy = NegativeQueue(5, 1)
+    copy.load_state_dict(queue.state_dict())
+    assert copy.domains.equal(queue.domains) and copy.filled.all() and not queue.z.requires_grad
+
+
+# --- memory, precision, compilation -----------------------------------------------------------------------------------
+
+
+def test_chunks_keep_no_matrix_of_all_pairs():
+    n, chunk = 512, 32
+    z0, z1, domains = torch.randn(n, 8).requires_grad_(), torch.randn(n, 8), torch.arange(n) % D
+
+    def largest(chunk_size):
+        kept = []
+
+        def remember(tensor):
+            kept.append(tensor.numel())
+            return tensor
+
+        loss_fn = DomainWeightedInfoNCELoss(num_domains=D, chunk_size=chunk_size)
+        with torch.autograd.graph.saved_tensors_hooks(remember, lambda tensor: tensor):
+            loss_fn(z0, z1, domains)
+        return max(kept)
+
+    assert largest(None) >= n * n and largest(chunk) <= chunk * n
+
+
+def test_gradients_are_right_by_finite_differences(batch):
+    z0, z1, domains = (t[:8] for t in batch)
+    known = LinearDiscriminator(D).fit(torch.cat([z0, z1]), torch.cat([domains, domains]))
+    # Anchors' domains are known, so that what is varied here, z0, is not what the posterior is taken of.
+    loss_fn = DomainWeightedInfoNCELoss(0.3, 0.4, num_domains=D, discriminator=known, chunk_size=3)
+    assert torch.autograd.gradcheck(lambda a: loss_fn(a, z1.detach(), domains), (z0,))
+    labels = torch.arange(8) % 3
+    assert torch.autograd.gradcheck(lambda a, b: SupConLoss(0.3)(a, b, labels), (z0, z1))
+    assert torch.autograd.gradcheck(lambda a, b: MMDPenalty(D)(a, domains) + InfoNCELoss(0.3)(a, b), (z0, z1))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_embeddings_lose_no_more_than_their_own_rounding(batch, dtype):
+    z0, z1, domains = (t.detach() for t in batch)
+    rounded = z0.to(dtype), z1.to(dtype)
+    exact = [t.float() for t in rounded]
+    labels = torch.arange(N) % 4
+    cases = [
+        (DomainWeightedInfoNCELoss(0.05, 0.5, num_domains=D, symmetric=True), (domains,)),
+        (DomainWeightedSupConLoss(0.05, 0.5, num_domains=D), (labels, domains)),
+    ]
+    for loss_fn, rest in cases:
+        wide = loss_fn(*exact, *rest)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            for inputs in (rounded, exact):
+                narrow = loss_fn(*inputs, *rest)
+                assert narrow.dtype == torch.float32
+                torch.testing.assert_close(narrow, wide)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.testing.assert_close(MMDPenalty(D)(rounded[0], domains), MMDPenalty(D)(exact[0], domains))
+
+
+def test_modules_compile_without_a_graph_break(batch):
+    z0, z1, domains = (t.detach().float() for t in batch)
+    domains = domains.long()
+    labels = torch.arange(N) % 4
+    cases = [
+        (DomainWeightedInfoNCELoss(num_domains=D, weighting="pairs", symmetric=True), (domains,)),
+        (DomainWeightedSupConLoss(num_domains=D), (labels, domains)),
+    ]
+    for loss_fn, rest in cases:
+        compiled = torch.compile(loss_fn, fullgraph=True, backend="aot_eager")
+        a, b = z0.clone().requires_grad_(), z0.clone().requires_grad_()
+        eager, fast = loss_fn(a, z1, *rest), compiled(b, z1, *rest)
+        torch.testing.assert_close(eager, fast)
+        torch.testing.assert_close(gradients(eager, a), gradients(fast, b))
+
+
+# --- penalties ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_mmd_penalty_is_the_functional_form(batch):
+    z0, _, domains = batch
+    unit = F.normalize(z0, dim=-1)
+    assert_same(MMDPenalty(D)(z0, domains), losses.domain_mmd(unit, domains, D, (0.25, 0.5, 1.0, 2.0)), z0)
+    raw = MMDPenalty(D, (1.0,), normalize=False)
+    assert_same(raw(z0, domains), losses.domain_mmd(z0, domains, D, (1.0,)), z0)
+
+
+def test_the_adversary_turns_the_encoders_gradient_around(batch):
+    z0, _, domains = batch
+    adversary = DomainAdversary(K, D, lambda_=0.7).double()
+    plain = F.cross_entropy(adversary.classifier(z0), domains)
+    term = adversary(z0, domains)
+    torch.testing.assert_close(term, plain)
+    torch.testing.assert_close(gradients(term, z0)[0], -0.7 * gradients(plain, z0)[0])
+    weights = list(adversary.parameters())
+    again, plain = adversary(z0, domains), F.cross_entropy(adversary.classifier(z0), domains)
+    for ours, reference in zip(gradients(again, *weights), gradients(plain, *weights)):
+        torch.testing.assert_close(ours, reference)
+
+
+def test_the_adversarys_strength_follows_its_schedule():
+    rising = DomainAdversary(K, D, 2.0, schedule="ganin")
+    assert rising.strength(0.0) == 0 and rising.strength(1.0) == pytest.approx(2 * (2 / (1 + 2.718281828**-10) - 1))
+    assert DomainAdversary(K, D, 2.0).strength(0.0) == 2.0
+
+
+# --- mistakes -----------------------------------------------------------------------------------------------------------
+
+WEIGHTED = DomainWeightedInfoNCELoss(num_domains=2)
+Z, DOMAINS = torch.randn(6, 4), torch.arange(6) % 2
+HOLED = Z.masked_fill(torch.eye(6, 4, dtype=torch.bool), torch.nan)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: WEIGHTED(Z, Z[:5], DOMAINS), r"z0 and z1 must share a shape .*\(6, 4\) and \(5, 4\)"),
+        (lambda: WEIGHTED(Z, Z), r"DomainWeightedInfoNCELoss needs domains: call loss\(z0, z1, domains\)"),
+        (lambda: WEIGHTED(Z, Z, DOMAINS[:5]), r"domains must be integers \[6\], one an example"),
+        (lambda: WEIGHTED(Z, Z, DOMAINS.float()), "domains must be integers"),
+        (lambda: WEIGHTED(Z, Z, DOMAINS + 1), r"domains must be in 0 \.\.\. 1, got 1 \.\.\. 2"),
+        (lambda: WEIGHTED(Z, HOLED, DOMAINS), "z1 holds NaN or infinite values"),
+        (lambda: WEIGHTED(HOLED, Z, DOMAINS), "z0 holds NaN or infinite values"),
+        (lambda: WEIGHTED(Z.long(), Z.long(), DOMAINS), "z0 must be floating embeddings"),
+        (lambda: WEIGHTED(Z, Z, DOMAINS * 0), "all examples are of domain 0: a discriminator fitted on this batch"),
+        (lambda: InfoNCELoss()(Z[:1], Z[:1]), "a batch of 1 has no negatives to contrast with"),
+        (lambda: SupConLoss()(Z[:1], Z[:1], DOMAINS[:1]), "a batch of 1 has no negatives"),
+        (lambda: InfoNCELoss()(Z, Z, queue=NegativeQueue(3, 4)), "an empty queue has no negatives"),
+        (lambda: InfoNCELoss(0.0), "tau must be a number > 0, got 0.0"),
+        (lambda: InfoNCELoss(chunk_size=0), "chunk_size must be an integer >= 1, got 0"),
+        (lambda: DomainWeightedInfoNCELoss(-0.1, num_domains=2), "tau_alpha must be a number > 0, got -0.1"),
+        (lambda: DomainWeightedInfoNCELoss(0.1, -1.0, num_domains=2), "tau_beta must be a number >= 0, got -1.0"),
+        (lambda: DomainWeightedInfoNCELoss(tau_min=0.0, num_domains=2), "tau_min must be a number > 0, got 0.0"),
+        (lambda: DomainWeightedInfoNCELoss(num_domains=1), "num_domains must be an integer >= 2, got 1"),
+        (lambda: DomainWeightedInfoNCELoss(num_domains=2, weighting="both"), "weighting must be one of 'negatives', 'pairs'"),
+        (lambda: SupConLoss()(Z, Z, DOMAINS.float()), "labels must be integers"),
+        (lambda: DomainWeightedSupConLoss(num_domains=2)(Z, Z, DOMAINS), r"call loss\(z0, z1, labels, domains\)"),
+        (lambda: MMDPenalty(2)(Z, DOMAINS + 1), r"domains must be in 0 \.\.\. 1"),
+        (lambda: DomainAdversary(4, 2)(HOLED, DOMAINS), "z holds NaN"),
+        (lambda: DomainAdversary(4, 2, schedule="linear"), "schedule must be one of 'constant', 'ganin'"),
+        (lambda: NegativeQueue(3, 4).push(Z[:, :3], DOMAINS), r"z must be \[N, 4\] and domains \[N\]"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_answered_by_one_sentence(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# --- several processes --------------------------------------------------------------------------------------------------
+
+
+def encoder():
+    torch.manual_seed(0)
+    return torch.nn.Linear(5, 4).double()
+
+
+def everyones_batch():
+    generator = torch.Generator().manual_seed(1)
+    x0, x1 = torch.randn(2, 12, 5, generator=generator, dtype=torch.float64)
+    return x0, x1, torch.tensor([0, 0, 1, 0, 1, 0, 1, 1, 0, 1, 1, 0]), torch.arange(12) % 5
+
+
+def gathering(gather):
+    return {
+        "info_nce": InfoNCELoss(0.3, symmetric=True, gather=gather, chunk_size=4),
+        "same_domain": SameDomainInfoNCELoss(0.3, gather=gather),
+        "negatives": DomainWeightedInfoNCELoss(0.3, 0.4, num_domains=2, gather=gather),
+        "pairs": DomainWeightedInfoNCELoss(0.3, 0.4, num_domains=2, gather=gather, weighting="pairs"),
+        "supcon": DomainWeightedSupConLoss(0.3, 0.4, num_domains=2, gather=gather),
+    }
+
+
+def call(name, loss_fn, z0, z1, domains, labels):
+    return loss_fn(z0, z1, labels, domains) if name == "supcon" else loss_fn(z0, z1, domains)
+
+
+def one_process(rank, world, path, results):
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=world)
+    mine = slice(rank * 6, rank * 6 + 6)
+    x0, x1, domains, labels = (t[mine] for t in everyones_batch())
+    found = {}
+    for name, loss_fn in gathering(True).items():
+        net = encoder()
+        loss = call(name, loss_fn, net(x0), net(x1), domains, labels)
+        loss.backward()
+        for p in net.parameters():  # what DistributedDataParallel does
+            torch.distributed.all_reduce(p.grad)
+            p.grad /= world
+        found[name] = (loss.item(), [p.grad.tolist() for p in net.parameters()])
+    try:
+        InfoNCELoss(gather=True)(x0[: 3 + rank], x1[: 3 + rank])
+    except ValueError as error:
+        found["sizes"] = str(error)
+    results.put((rank, found))
+    torch.distributed.destroy_process_group()
+
+
+def test_two_processes_that_gather_equal_one(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    workers = [context.Process(target=one_process, args=(r, 2, tmp_path / "meet", results)) for r in range(2)]
+    for worker in workers:
+        worker.start()
+    found = dict(results.get(timeout=180) for _ in workers)
+    for worker in workers:
+        worker.join(timeout=60)
+        assert worker.exitcode == 0
+    x0, x1, domains, labels = everyones_batch()
+    for name, loss_fn in gathering(False).items():
+        net = encoder()
+        loss = call(name, loss_fn, net(x0), net(x1), domains, labels)
+        loss.backward()
+        assert sum(found[r][name][0] for r in range(2)) / 2 == pytest.approx(loss.item(), abs=1e-10), name
+        for r in range(2):
+            for ours, p in zip(found[r][name][1], net.parameters()):
+                torch.testing.assert_close(torch.tensor(ours, dtype=torch.float64), p.grad, msg=name)
+    assert "batches of one size on all processes, got [3, 4]" in found[0]["sizes"]
+
+
+def test_without_a_process_group_gather_changes_nothing(batch):
+    z0, z1, domains = batch
+    for loss_fn in (InfoNCELoss, SameDomainInfoNCELoss):
+        torch.testing.assert_close(loss_fn(gather=True)(z0, z1, domains), loss_fn()(z0, z1, domains))
