@@ -107,7 +107,7 @@ def parser() -> argparse.ArgumentParser:
 
 def stop_requests(time_limit: float | None) -> Callable[[], bool]:
     """A function that turns true after Ctrl-C, a SIGTERM, or the time limit."""
-    asked = []
+    asked: list[int] = []
     end = None if time_limit is None else time.monotonic() + time_limit
 
     def remember(number: int, frame: object) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -271,7 +272,7 @@ def projector_lowers(e: Evidence) -> list[Contrast]:
 
 def temperatures_converge(e: Evidence) -> list[Contrast]:
     traces = [trace for trace in e.traces if trace.counts is not None]
-    middles = [(t.low + t.high) / 2 for t in traces]  # tau_alpha, where nothing is clipped
+    middles = [float(t.edges.mean()) for t in traces]  # tau_alpha, where nothing is clipped
     same = [t.quantiles([0.5], "same_domain")[:, 0] for t in traces]
     cross = [t.quantiles([0.5], "cross_domain")[:, 0] for t in traces]
     width = [np.diff(t.quantiles([0.05, 0.95]), axis=1)[:, 0] for t in traces]
@@ -324,7 +325,9 @@ def weight_outside(e: Evidence) -> list[Contrast]:
 def selection_falls_short(e: Evidence) -> list[Contrast]:
     others = [m for m in (*BASELINES[1:], *PROPOSED, "color_jitter")]
     found = [shortfall(e, m, f"{m}: the best cell on Test-OOD over the selected one, beyond 0.02") for m in others]
-    found = [Contrast(c.what, Interval(*(v - 0.02 for v in c.interval[:3]), c.interval.n)) for c in found]
+    found = [
+        Contrast(c.what, Interval(i.mean - 0.02, i.low - 0.02, i.high - 0.02, i.n)) for c in found for i in [c.interval]
+    ]
     standard = shortfall(e, "standard", "standard: the selected cell within 0.02 of the best")
     i = standard.interval
     found.append(Contrast(standard.what, Interval(0.02 - i.mean, 0.02 - i.high, 0.02 - i.low, i.n)))
@@ -340,11 +343,11 @@ def holds_as_sigma_rises(e: Evidence) -> list[Contrast]:
         return (series(0.0) - series(150.0)).dropna()
 
     mine = fall(lambda s: e.proposed("test_id", s))
+    theirs = {b: fall(partial(e.selected, b, "test_id")) for b in BASELINES}
     return [
-        difference(f"Test-ID falls more from sigma 0 to 150: {b} than proposed",
-                   fall(lambda s, b=b: e.selected(b, "test_id", s)), mine)
-        for b in BASELINES
-    ]  # fmt: skip
+        difference(f"Test-ID falls more from sigma 0 to 150: {b} than proposed", falls, mine)
+        for b, falls in theirs.items()
+    ]
 
 
 @dataclass(frozen=True)

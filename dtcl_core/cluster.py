@@ -8,6 +8,7 @@ the same machine it goes on from the checkpoint in the scratch store.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import tempfile
@@ -70,7 +71,7 @@ def compute(
     except ImportError:
         raise ValueError("engine 'ray' needs Ray: pip install 'dtcl[cluster]'.") from None
     if not ray.is_initialized():
-        ray.init(logging_level="warning", log_to_driver=False)
+        ray.init(logging_level=logging.WARNING, log_to_driver=False)
     gpus = ray.cluster_resources().get("GPU", 0)
     if device == "auto":
         device = "cuda" if gpus else "cpu"

@@ -53,6 +53,7 @@ def numbers(
     return field(default=default, metadata={"each": spec, "length": length, **metadata})
 
 
+@dataclass(frozen=True)
 class Checked:
     """Checks and normalises the fields of a frozen dataclass against their metadata."""
 
@@ -112,16 +113,16 @@ class Protocol(Checked):
     # --- views --------------------------------------------------------------------------------------------------
     # open: RandomResizedCrop() is named without arguments. torchvision's lower end, 0.08, cuts a digit to 8 x 8 pixels; 0.2
     # keeps enough of it to learn from in short runs. Calibrated: both fit alike (chapter `sensitivity`).
-    crop_scale: tuple[float, ...] = numbers((0.2, 1.0), low=1e-3, high=1.0, length=2)
+    crop_scale: tuple[float, float] = numbers((0.2, 1.0), low=1e-3, high=1.0, length=2)
     # open: torchvision's default.
-    crop_ratio: tuple[float, ...] = numbers((0.75, 1.3333333333333333), low=1e-3, length=2)
+    crop_ratio: tuple[float, float] = numbers((0.75, 1.3333333333333333), low=1e-3, length=2)
     # open: SimCLR's blur: a kernel of a tenth of the image, sigma uniform on [0.1, 2], on half of the views.
     blur_kernel: int = number(3, low=1, high=55)
-    blur_sigma: tuple[float, ...] = numbers((0.1, 2.0), low=1e-2, length=2)
+    blur_sigma: tuple[float, float] = numbers((0.1, 2.0), low=1e-2, length=2)
     blur_probability: float = number(0.5, high=1.0)
     # open: brightness, contrast and saturation as in SimCLR; any hue, on every view, because the oracle is reported to
     # leave no domain visible. SimCLR's hue of 0.2 on 80 % of views turns no red digit blue.
-    jitter_strengths: tuple[float, ...] = numbers((0.8, 0.8, 0.8, 0.5), length=4)
+    jitter_strengths: tuple[float, float, float, float] = numbers((0.8, 0.8, 0.8, 0.5), length=4)
     jitter_probability: float = number(1.0, high=1.0)
     # open: colours are jittered after crop and blur (which then act on one gray channel), or between them as in SimCLR.
     jitter_position: str = choice("last", "before_blur")
@@ -297,7 +298,7 @@ class Run(Checked):
     def training(self) -> Run:
         """The run with the default probes: runs that share it are trained once, and each is probed in its own way."""
         fields = dataclasses.fields(self.protocol)
-        probes = {f.name: f.default for f in fields if "probe" in f.metadata}
+        probes: dict[str, Any] = {f.name: f.default for f in fields if "probe" in f.metadata}
         if all(getattr(self.protocol, name) == default for name, default in probes.items()):
             return self
         return dataclasses.replace(self, protocol=dataclasses.replace(self.protocol, **probes))

@@ -56,14 +56,14 @@ class _ReluDrop(torch.autograd.Function):
     """``relu(x)`` with the units whose ceiling is 0 dropped, in one pass in place; its gradient is one pass too."""
 
     @staticmethod
-    def forward(ctx, x: Tensor, ceiling: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, ceiling: Tensor) -> Tensor:
         out = x.clamp_(x.new_zeros(()), ceiling)
         ctx.mark_dirty(out)
         ctx.save_for_backward(out)
         return out
 
     @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (out,) = ctx.saved_tensors
         return torch.ops.aten.threshold_backward(gradient, out, 0), None
 
@@ -106,7 +106,8 @@ class Encoder(nn.Module):
         self.bias = initial(seeds, (protocol.embedding_dim,), flat, "linear_bias")
 
         self.head = nn.ParameterList()  # weight, bias of each layer
-        widths = [protocol.embedding_dim, *([protocol.projector_hidden] if projector == "mlp" else []), projector_dim]
+        hidden = [protocol.projector_hidden] if projector == "mlp" else []
+        widths = [protocol.embedding_dim, *hidden, projector_dim or 0]
         self.head_norm = projector == "mlp" and protocol.projector_batch_norm
         for layer, (fan_in, out) in enumerate(pairwise(widths) if projector else ()):
             self.head.append(initial(seeds, (fan_in, out), fan_in, f"head{layer}"))
@@ -131,7 +132,7 @@ class Encoder(nn.Module):
         Returns:
             [R, B, embedding_dim], float32.
         """
-        x = [stream.to(self.dtype) for stream in images]
+        x: Any = [stream.to(self.dtype) for stream in images]  # one tensor from the first block on
         for block in range(len(self.convolutions)):
             x = self._block(block, x, counts, None if masks is None else masks[block], runs)
         weight, bias = self._of(self.weight, runs), self._of(self.bias, runs)
@@ -159,7 +160,7 @@ class Encoder(nn.Module):
         protocol = self.protocol
         kernel = self._of(self.convolutions[block], runs).to(self.dtype)
         stride = 2 if protocol.downsampling == "stride" else 1
-        options = {"stride": stride, "padding": protocol.kernel_size // 2}
+        options: dict[str, Any] = {"stride": stride, "padding": protocol.kernel_size // 2}
         if block == 0:  # each stream is one dense convolution for all runs that look at it
             kernels = kernel.split(list(counts))
             maps = [F.conv2d(view, k.flatten(0, 1), **options) for view, k in zip(x, kernels)]

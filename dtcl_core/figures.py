@@ -145,7 +145,7 @@ def head_style(projector: str | None, dim: float | None) -> dict[str, object]:
     """A projector head's line: its kind by colour, its width by the dashes."""
     color, label = HEAD_STYLES[projector]
     known = {4.0: (":", f"{label}, 4"), 8.0: ("--", f"{label}, 8"), 16.0: ("-", f"{label}, 16")}
-    style, name = known.get(dim, ("-", f"{label}, {dim:g}" if dim else label))
+    style, name = known.get(dim or 0.0, ("-", f"{label}, {dim:g}" if dim else label))
     return {"color": color, "label": name, "linestyle": style, "linewidth": 1.8}
 
 
@@ -340,8 +340,9 @@ def temperature_ridges(trace: Trace, tau_alpha: float, ridges: int = 9) -> Figur
     shown = sorted({round(e) for e in np.geomspace(1, last, min(ridges, last))})
     figure, axes = plt.subplots(len(shown), 1, figsize=(6.4, 0.62 * len(shown) + 0.8), sharex=True, squeeze=False)
     centers = (trace.edges[1:] + trace.edges[:-1]) / 2
+    counts = np.zeros((last, 2, len(centers))) if trace.counts is None else trace.counts
     for axis, epoch in zip(axes[:, 0], shown):
-        for kind, (color, label) in zip(trace.counts[epoch - 1], KIND_STYLES.values()):
+        for kind, (color, label) in zip(counts[epoch - 1], KIND_STYLES.values()):
             height = kind / max(kind.max(), 1)
             axis.fill_between(centers, height, color=color, alpha=0.45, linewidth=0, label=label)
             axis.plot(centers, height, color=color, linewidth=1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch import distributed as dist
@@ -9,14 +11,14 @@ from torch import distributed as dist
 
 class _AllGather(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.size = x.shape[0]
         parts = [torch.empty_like(x) for _ in range(dist.get_world_size())]
         dist.all_gather(parts, x.contiguous())
         return torch.cat(parts)
 
     @staticmethod
-    def backward(ctx, gradient: Tensor) -> Tensor:
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
         total = gradient.clone()  # what every process's loss says of everybody's embeddings
         dist.all_reduce(total)
         start = dist.get_rank() * ctx.size

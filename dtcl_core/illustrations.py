@@ -66,7 +66,7 @@ def color_distributions(sigmas: Sequence[float], seed: int = 0, shown: int = 400
             space.scatter(*chosen[:shown].T, s=4, c=np.clip(chosen[:shown] / 255, 0, 1), linewidths=0, depthshade=False)
             for channel, axis in enumerate(marginals):
                 axis.hist(
-                    chosen[:, channel], bins=np.linspace(0, 255, 35), density=True, histtype="step", linewidth=1.6,
+                    chosen[:, channel], bins=np.linspace(0, 255, 35).tolist(), density=True, histtype="step", linewidth=1.6,
                     color=str(name), label=str(name),
                 )  # fmt: skip
         space.set_title(f"sigma = {sigma:g}", pad=0)

@@ -86,10 +86,11 @@ def temperature_by_epoch(trace: Trace, tau_alpha: float, most: int = 60) -> Page
 
     last = len(trace.loss)
     epochs = sorted({round(e) for e in np.geomspace(1, last, min(most, last))})
+    all_counts = np.zeros((last, 2, 1)) if trace.counts is None else trace.counts
     centers = ((trace.edges[1:] + trace.edges[:-1]) / 2).round(6).tolist()
 
     def bars(epoch: int) -> list[Any]:
-        counts = trace.counts[epoch - 1]
+        counts = all_counts[epoch - 1]
         return [
             go.Bar(
                 x=centers, y=(kind / max(kind.sum(), 1)).round(5).tolist(), name=label, marker_color=color, opacity=0.65

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -56,7 +57,7 @@ def bits16(count: int, *key: str | int) -> np.ndarray:
     return raw(-(-count // 4), *key).astype("<u8", copy=False).view("<u2")[:count]
 
 
-def bits16_on(device: torch.device, count: int, keys: list[tuple[str | int, ...]]) -> Tensor:
+def bits16_on(device: torch.device, count: int, keys: Sequence[tuple[str | int, ...]]) -> Tensor:
     """`bits16(count, *key)` of each key, int32 [keys, count], drawn on a device: no copy, and the very same numbers."""
     blocks = -(-count // 16)  # four words of four draws each
     words = torch.from_numpy(np.stack([_words(key) for key in keys]).view(np.int64)).to(device)

@@ -11,6 +11,7 @@ Equations are numbered as in arXiv 2601.07748: InfoNCE is Eq. 2, the temperature
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -204,12 +205,12 @@ def domain_mmd(z: Tensor, domains: Tensor, num_domains: int, bandwidths: Sequenc
 
 class _ReverseGradient(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x: Tensor, scale: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, scale: Tensor) -> Tensor:
         ctx.save_for_backward(scale)
         return x.view_as(x)
 
     @staticmethod
-    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (scale,) = ctx.saved_tensors
         return -scale[..., None, None] * gradient, None
 

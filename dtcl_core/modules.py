@@ -36,13 +36,14 @@ class HasPosterior(Protocol):
 @torch.library.custom_op(
     "dtcl::fit_linear", mutates_args=(), schema="(Tensor z, Tensor domains, int d, float l2) -> (Tensor, Tensor)"
 )
-def _fit_linear(z, domains, d, l2):  # one node for `torch.compile`, whose solver stops when it is done
+def _fit_linear(z: Tensor, domains: Tensor, d: int, l2: float) -> tuple[Tensor, Tensor]:
+    # One node for `torch.compile`, which could not follow a solver that stops when it is done.
     model = logistic.fit(z, domains, d, l2)
     return model.weight.clone(), model.bias.clone()
 
 
 @_fit_linear.register_fake
-def _(z, domains, d, l2):
+def _(z: Tensor, domains: Tensor, d: int, l2: float) -> tuple[Tensor, Tensor]:
     return z.new_empty(*z.shape[:-2], d, z.shape[-1]), z.new_empty(*z.shape[:-2], d)
 
 
@@ -152,21 +153,16 @@ class _TwoViews(_Contrastive):
             place = place + processes.rank() * z.shape[0]
         else:
             pool, owners, identity = z_pos, known, place
-        anchors, candidates = self._pairs(z, place, known, pool, identity, is_negative, owners, posterior)
+        belief = q = None
+        if posterior is not None and known is not None:
+            belief, q, known, owners = self._belief(z, known, posterior), posterior(pool), None, None
+        anchors = Anchors(z, place, domains=known, belief=belief)
+        candidates = Candidates(pool, identity, is_negative, domains=owners, posterior=q)
         return contrast(anchors, candidates, self.temperatures, self.chunk_size)
 
-    def _pairs(
-        self,
-        z: Tensor,
-        place: Tensor,
-        known: Tensor | None,
-        pool: Tensor,
-        identity: Tensor,
-        is_negative: Tensor | None,
-        owners: Tensor | None,
-        posterior: Callable[[Tensor], Tensor] | None,
-    ) -> tuple[Anchors, Candidates]:
-        return Anchors(z, place, domains=known), Candidates(pool, identity, is_negative, domains=owners)
+    def _belief(self, z: Tensor, domains: Tensor, posterior: Callable[[Tensor], Tensor]) -> Tensor:
+        """What is believed of the anchors' domains, [..., N, D]."""
+        raise NotImplementedError
 
 
 class InfoNCELoss(_TwoViews):
@@ -290,15 +286,14 @@ class DomainWeightedInfoNCELoss(_DomainWeighted, _TwoViews):
         _TwoViews.__init__(self, adaptive, symmetric, gather, chunk_size, validate)
         self._weigh_by(weighting, discriminator, l2)
 
-    def _posterior(self, z0, z1, domains, queue):
+    def _posterior(
+        self, z0: Tensor, z1: Tensor, domains: Tensor | None, queue: NegativeQueue | None
+    ) -> Callable[[Tensor], Tensor]:
+        assert domains is not None
         both, twice = torch.cat([z0, z1], -2), torch.cat([domains, domains], -1)
         if self.gather and self.discriminator is None:
             both, twice = processes.all_gather(both.detach()), processes.all_gather(twice)
         return self._batch_or_given(both, twice)
-
-    def _pairs(self, z, place, known, pool, identity, is_negative, owners, posterior):
-        anchors = Anchors(z, place, belief=self._belief(z, known, posterior))
-        return anchors, Candidates(pool, identity, is_negative, posterior=posterior(pool))
 
 
 class SupConLoss(_Contrastive):
@@ -376,6 +371,9 @@ class DomainWeightedSupConLoss(_DomainWeighted, SupConLoss):
         _Contrastive.__init__(self, adaptive, gather, chunk_size, validate)
         self._weigh_by(weighting, discriminator, l2)
 
-    def _weights(self, z, known, pool, owners):
+    def _weights(
+        self, z: Tensor, known: Tensor | None, pool: Tensor, owners: Tensor | None
+    ) -> tuple[Tensor | None, Tensor | None]:
+        assert known is not None and owners is not None
         posterior = self._batch_or_given(pool, owners)
         return self._belief(z, known, posterior), posterior(pool)

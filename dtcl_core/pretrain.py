@@ -14,7 +14,7 @@ import pickle
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -130,7 +130,7 @@ class Stack:
         self.groups = []
         for method, kind in kinds:
             index = [i for i, r in enumerate(self.runs) if (r.method, r.discriminator or "") == (method, kind)]
-            looks = Counter(self.stream_of_run[i].item() for i in index)
+            looks = Counter(int(self.stream_of_run[i]) for i in index)
 
             def values(name: str, index: list[int] = index) -> Tensor:
                 return torch.tensor([float(getattr(self.runs[i], name) or 0.0) for i in index], device=self.device)
@@ -189,7 +189,7 @@ class Stack:
         return self.encoder.project(full)[runs]
 
     @contextmanager
-    def _mode(self, training: bool):
+    def _mode(self, training: bool) -> Iterator[None]:
         before = self.encoder.training
         self.encoder.train(training)
         try:
@@ -383,13 +383,13 @@ def train(
     saved = time.monotonic()
     while stack.epoch < stack.protocol.epochs:
         before = None if checkpoint is None else stack.state()
-        if before is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
+        if checkpoint is not None and before is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
             write_checkpoint(before, checkpoint)
             saved = time.monotonic()
         try:
             stack.train_epoch(should_stop)
         except Interrupted:
-            if before is not None:
+            if checkpoint is not None and before is not None:
                 write_checkpoint(before, checkpoint)
             raise
         on_epoch(stack)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,7 +64,8 @@ class Streams:
         self._dropped_below = round(protocol.dropout * 65536)  # of the 16 bits drawn for a unit
         self._infinity = torch.tensor(torch.inf, device=device)
         self._kept: dict[tuple[int, int, int], Tensor] = {}
-        self._thread, self._ahead = ThreadPoolExecutor(1), {}
+        self._thread = ThreadPoolExecutor(1)
+        self._ahead: dict[int, Future] = {}
 
     def upload(self, array: np.ndarray) -> Tensor:
         """A host array on the device; a GPU does not wait for it."""
@@ -85,7 +86,8 @@ class Streams:
         While a GPU trains this epoch, a thread draws the next one.
         """
         drawn = self._ahead.pop(epoch).result() if epoch in self._ahead else self._drawn(epoch)
-        self.host_order, boxes, blurs, jitters = drawn
+        self.host_order: np.ndarray = drawn[0]
+        _, boxes, blurs, jitters = drawn
         self.order, self.boxes, self.blurs = self.upload(self.host_order), self.upload(boxes), self.upload(blurs)
         self.jitters = [[(self.upload(f), order) for f, order in both] if both else None for both in jitters]
         if self.device.type == "cuda":
@@ -146,9 +148,9 @@ class Streams:
         if self.device.type == "cpu":
             bits = keyed.bits16(count, seed, "dropout", *purpose, block)
             return torch.from_numpy(bits >= self._dropped_below)
-        epoch, *step = purpose
-        if len(step) == 1 and (seed, epoch, block) in self._kept:
-            return self._kept[seed, epoch, block][step[0], :count]
+        match purpose:
+            case (int() as epoch, int() as step) if (seed, epoch, block) in self._kept:
+                return self._kept[seed, epoch, block][step, :count]
         return keyed.bits16_on(self.device, count, [(seed, "dropout", *purpose, block)])[0] >= self._dropped_below
 
     # --- images -------------------------------------------------------------------------------------------------

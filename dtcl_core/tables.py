@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -272,7 +273,7 @@ def temperature_quantiles(
     return pd.DataFrame(lines, columns=["epoch", "pairs", "5 %", "median", "95 %", "n"])
 
 
-def describe_all(preset: str, **options: object) -> str:
+def describe_all(preset: str, **options: Any) -> str:
     """How many runs of each experiment exist."""
     lines = [f"{'experiment':<22}{'runs':>6}{'exist':>7}"]
     present = default_store(preset).rows()

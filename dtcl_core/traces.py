@@ -93,8 +93,9 @@ class Trace:
 
     @property
     def edges(self) -> np.ndarray:
-        """[BINS + 1] edges of the bins."""
-        return np.linspace(self.low, self.high, BINS + 1)
+        """[BINS + 1] edges of the bins; NaN where there are none."""
+        low, high = (np.nan if end is None else end for end in (self.low, self.high))
+        return np.linspace(low, high, BINS + 1)
 
     def quantiles(self, at: Sequence[float], kind: str | None = None) -> np.ndarray:
         """Quantiles [epochs, len(at)] of the temperatures, of pairs of one kind or of all; within a bin, linear.
@@ -124,7 +125,7 @@ class Trace:
     def pooled(cls, traces: Sequence[Trace]) -> Trace:
         """The pairs of several runs of one configuration together, with their mean loss."""
         first = traces[0]
-        counts = None if first.counts is None else np.sum([trace.counts for trace in traces], axis=0)
+        counts = None if first.counts is None else np.sum([t.counts for t in traces if t.counts is not None], axis=0)
         return cls(first.key, np.mean([trace.loss for trace in traces], axis=0), first.low, first.high, counts)
 
     def to_dict(self) -> dict[str, Any]:

@@ -1,0 +1,95 @@
+"""The package as others meet it: its names, what importing it costs, its types, and its wheel."""
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import dtcl_core
+
+ROOT = Path(__file__).resolve().parent.parent
+HEAVY = ("pandas", "scipy", "matplotlib", "seaborn", "sklearn", "torchvision", "tqdm", "plotly", "ray")
+USE = """
+import json, sys
+before = set(sys.modules)
+import torch, numpy
+torches = set(sys.modules)
+import dtcl_core
+bare = [m for m in set(sys.modules) - torches if not m.startswith("dtcl_core")]
+loss_fn = dtcl_core.DomainWeightedInfoNCELoss(num_domains=2, chunk_size=4)
+z0, z1, domains = torch.randn(8, 4).requires_grad_(), torch.randn(8, 4), torch.arange(8) % 2
+loss_fn(z0, z1, domains).backward()
+dtcl_core.LinearDiscriminator(2).fit(z1, domains)
+dtcl_core.MLPDiscriminator(2, steps=2).fit(z1, domains)
+dtcl_core.MMDPenalty(2)(z0, domains) + dtcl_core.DomainAdversary(4, 2)(z0, domains)
+print(json.dumps([bare, sorted({m.partition(".")[0] for m in set(sys.modules) - torches})]))
+"""
+
+
+def test_the_losses_need_nothing_but_torch_and_numpy():
+    done = subprocess.run([sys.executable, "-c", USE], capture_output=True, text=True, check=True, cwd=ROOT)
+    bare, used = json.loads(done.stdout.splitlines()[-1])
+    assert not bare, "importing the package imports nothing but itself"
+    assert not set(used) & set(HEAVY)
+
+
+def test_public_names_are_found_and_others_are_not():
+    for name in dtcl_core.__all__:
+        assert getattr(dtcl_core, name).__name__ == name and name in dir(dtcl_core)
+    with pytest.raises(AttributeError, match="has no attribute 'InfoNCE'"):
+        dtcl_core.InfoNCE
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The package as a wheel installs it, in a folder of its own."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(folder)]
+    if subprocess.run([sys.executable, "-c", "import setuptools"], check=False).returncode:
+        build.remove("--no-build-isolation")
+    subprocess.run([*build, str(ROOT)], check=True, capture_output=True)
+    (wheel,) = folder.glob("dtcl-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "site")
+    return folder / "site"
+
+
+@pytest.fixture(scope="module")
+def mypy(tmp_path_factory):
+    """Runs the type checker; torch's own types are read once for all tests."""
+    cache = tmp_path_factory.mktemp("mypy")
+
+    def run(*arguments, cwd, **environment):
+        command = [sys.executable, "-m", "mypy", "--cache-dir", str(cache), *map(str, arguments)]
+        done = subprocess.run(
+            command, capture_output=True, text=True, cwd=cwd, env=os.environ | environment, check=False
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    return run
+
+
+def test_types_hold(mypy):
+    status, said = mypy(cwd=ROOT)
+    assert status == 0, said
+
+
+def test_a_users_types_are_checked(mypy, site, tmp_path):
+    (tmp_path / "user.py").write_text(
+        "from dtcl_core import InfoNCELoss\nloss_fn = InfoNCELoss('low')\nx: int = loss_fn.extra_repr()\n"
+    )
+    _, said = mypy("user.py", cwd=tmp_path, MYPYPATH=str(site))
+    assert 'incompatible type "str"; expected "float"' in said and "Incompatible types in assignment" in said
+
+
+def test_the_wheel_holds_what_is_needed_and_works_alone(site, tmp_path):
+    modules = {path.name for path in (ROOT / "dtcl_core").iterdir() if path.is_file()}
+    assert modules == {path.name for path in (site / "dtcl_core").iterdir()}
+    assert {path.name for path in site.iterdir()} == {"dtcl_core", next(site.glob("*.dist-info")).name}
+    code = f"import sys; sys.path.insert(0, {str(site)!r})\n{USE}\nassert dtcl_core.__file__.startswith({str(site)!r})"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == 0, done.stderr
