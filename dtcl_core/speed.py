@@ -30,6 +30,12 @@ def stacks(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(table).sort_values("runs", ignore_index=True)
 
 
+def memory(device: str = "cpu") -> pd.DataFrame:
+    """Peak memory (MB) and seconds of the paper's loss, forward and backward, whole and in chunks of anchors."""
+    table = load(f"memory_{device}")
+    return table if table.empty else table[["examples", "chunk_size", "peak_mb", "seconds"]]
+
+
 def growth(frame: pd.DataFrame) -> float:
     """The steepest cost of adding runs, relative to linear: at most 1 if no stack costs more than in proportion."""
     table = stacks(frame)
