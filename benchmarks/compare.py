@@ -20,9 +20,10 @@ import parts
 import peers
 import torch
 
-from dtcl_core import pretrain
+from dtcl_core import pretrain, work
 from dtcl_core.config import Protocol, Run
 from dtcl_core.device import keep_freed_memory, resolve_device, resolve_precision
+from dtcl_core.experiments import REGISTRY
 
 HERE = Path(__file__).parent
 STACKS = {"cpu": "1,2,4,6,12,24", "cuda": "1,4,16,64,192,768"}
@@ -33,6 +34,16 @@ def engine(protocol: Protocol, device: torch.device, precision: str, runs: int) 
     """Seconds a run-epoch in a stack of `runs` runs of one stream."""
     members = [Run("standard", 0.05 + 0.001 * i, protocol=protocol) for i in range(runs)]
     return peers.seconds_of(pretrain.Stack(members, device, precision).train_epoch, device) / runs
+
+
+def papers_runs(device: torch.device, precision: str, samples: int = 8) -> float:
+    """Seconds a run-epoch over stacks of all methods, as `run main_table --preset paper` cuts them."""
+    runs = REGISTRY["main_table"].runs("paper")
+    size = work.stack_size_for(device, runs[0].protocol, precision)
+    stacks = work.cut_into_stacks(runs, size, mix_streams=device.type != "cpu")
+    stacks = stacks[:: -(-len(stacks) // samples)]
+    total = sum(peers.seconds_of(pretrain.Stack(stack, device, precision).train_epoch, device) for stack in stacks)
+    return total / sum(map(len, stacks))
 
 
 def contenders(protocol: Protocol, device: torch.device, precision: str, sizes: list[int]) -> dict[str, Callable]:
@@ -47,6 +58,7 @@ def contenders(protocol: Protocol, device: torch.device, precision: str, sizes: 
     chosen[f"torch.func, {many} models"] = lambda: peers.ensemble(protocol, device, many)
     for size in sizes:
         chosen[f"engine, stack of {size}"] = lambda size=size: engine(protocol, device, precision, size)
+    chosen["paper's runs"] = lambda: papers_runs(device, precision)
     return chosen
 
 
@@ -85,7 +97,7 @@ def main(arguments: list[str] | None = None) -> None:
                     "min_s": min(taken),
                     "max_s": max(taken),
                     "speedup": statistics.median(plain) if plain else "",
-                    "precision": precision if name.startswith("engine") else "float32",
+                    "precision": precision if name.startswith(("engine", "paper")) else "float32",
                     "rounds": options.rounds,
                 }
                 | machine.origin(device)

@@ -14,6 +14,7 @@ import torch
 
 from dtcl_core import pretrain
 from dtcl_core.config import Protocol, Run
+from dtcl_core.device import reproducible
 from dtcl_core.encoder import IMAGE_SIZE, feature_sizes
 from dtcl_core.methods import METHODS
 
@@ -96,7 +97,8 @@ def timed_parts(stack: pretrain.Stack) -> dict[str, float]:
         "Adam": lambda: [optimizer.step() for optimizer in stack.optimizers],
         "whole step": step,
     }
-    return {name: machine.seconds(part, device) for name, part in parts.items()}
+    with reproducible(device):  # as in training
+        return {name: machine.seconds(part, device) for name, part in parts.items()}
 
 
 def measure(device: torch.device, runs: int, precision: str, out: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from . import audit, pretrain, work
 from .device import resolve_device
-from .experiments import PRESETS, REGISTRY
+from .experiments import PRESETS, REGISTRY, wants_trace
 from .results import Store
 
 STOPPED = 130  # the exit status shells give an interrupted command
@@ -138,7 +138,7 @@ def run_command(options: argparse.Namespace) -> int:
     if options.shard:
         runs = work.shard_of(runs, *options.shard)
     store = Store(options.results or work.default_store(options.preset).path)
-    missing = len(store.missing(runs, experiment.traced))
+    missing = len(store.missing(runs, wants_trace))
     print(
         f"{options.experiment}, preset {options.preset}: {len(runs) - missing} of {len(runs)} runs exist.", flush=True
     )
@@ -153,11 +153,11 @@ def run_command(options: argparse.Namespace) -> int:
             precision=options.precision,
             stack_size=options.stack_size,
             engine=options.engine,
-            record=experiment.traced,
+            record=wants_trace,
             should_stop=stop_requests(options.time_limit),
         )
     except (pretrain.Interrupted, KeyboardInterrupt):
-        left = len(store.missing(runs, experiment.traced))
+        left = len(store.missing(runs, wants_trace))
         print(f"Stopped with {left} of {len(runs)} runs to go. The same command goes on from here.", flush=True)
         return STOPPED
     print(f"All {len(runs)} runs exist now.")
@@ -173,7 +173,12 @@ def status_command(options: argparse.Namespace) -> int:
     for name, experiment in REGISTRY.items():
         for preset in PRESETS:
             runs = {run.key: run for run in experiment.runs(preset)}
-            left = [run for key, run in runs.items() if key not in rows[preset == "smoke"]]
+            store, present = stores[preset == "smoke"], rows[preset == "smoke"]
+            left = [
+                run
+                for key, run in runs.items()
+                if key not in present or (wants_trace(run) and store.trace(run) is None)
+            ]
             epochs = sum(run.protocol.epochs for run in left)
             time_left = work.readable_time(pace * epochs) if pace or not left else "?"
             print(f"{name:<21}{preset:<8}{len(runs):>7}{len(runs) - len(left):>9}{len(left):>9}{time_left:>12}")

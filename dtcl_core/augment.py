@@ -167,7 +167,7 @@ def adjust_hue(images: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
     )
     hue = torch.remainder(hue / 6 + shift[..., None, None], 1.0) * 6
     # Back to colours: channel c of a hue h is value - spread * clamp(min(k, 4 - k), 0, 1), k = (n_c + h) mod 6.
-    offset = torch.tensor([5.0, 3.0, 1.0], device=images.device)[:, None, None]
+    offset = 5.0 - 2.0 * torch.arange(3, device=images.device)[:, None, None]  # n_c: 5, 3, 1, made on the device
     k = torch.remainder(offset + hue.unsqueeze(-3), 6.0)
     return value.unsqueeze(-3) - spread.unsqueeze(-3) * torch.minimum(k, 4 - k).clamp(0, 1)
 

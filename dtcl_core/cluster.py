@@ -40,7 +40,7 @@ def train_unit(plain: list[dict[str, Any]], device: str, precision: str, record:
     """What a worker does with a stack: rows and traces of its runs, as plain values."""
     runs = [Run.from_dict(one) for one in plain]
     store = scratch_store(runs)
-    work.compute(runs, store, device, precision=precision, stack_size=len(runs), record=record, quiet=True)
+    work.compute(runs, store, device, precision=precision, stack_size=len(runs), record=lambda run: record, quiet=True)
     rows = store.rows()
     traces = [trace.to_dict() for run in runs if (trace := store.trace(run)) is not None]
     shutil.rmtree(store.path)
@@ -54,7 +54,7 @@ def compute(
     *,
     precision: str = "auto",
     stack_size: int | None = None,
-    record: bool = False,
+    record: work.Recorded = work.nothing,
     should_stop: Callable[[], bool] = lambda: False,
     quiet: bool = False,
 ) -> int:
@@ -86,7 +86,10 @@ def compute(
         return 0
     needs = {"num_cpus": 1} if kind == "cpu" else {"num_cpus": 1, "num_gpus": 1}
     task = ray.remote(train_unit).options(max_retries=RETRIES, **needs)
-    pending = {task.remote([run.to_dict() for run in members], kind, precision, record): members for members in stacks}
+    pending = {
+        task.remote([run.to_dict() for run in members], kind, precision, record(members[0])): members
+        for members in stacks
+    }
     progress = work.Progress(stacks, quiet)
     try:
         while pending:

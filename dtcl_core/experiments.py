@@ -102,9 +102,17 @@ def outside(preset: str) -> list[Setting]:
     ]
 
 
+FOLLOWED = {"method": "dw_pairs", "sigma": 50.0, "tau_alpha": 0.125, "tau_beta": 0.1, "discriminator": "global"}
+
+
 def one_trace(preset: str) -> list[Setting]:
     """The run whose temperatures the paper follows."""
-    return [{"method": "dw_pairs", "sigma": 50.0, "tau_alpha": 0.125, "tau_beta": 0.1}]
+    return [FOLLOWED]
+
+
+def wants_trace(run: Run) -> bool:
+    """Whether a run's temperatures are to be recorded, whoever trains it: it is trained once for all experiments."""
+    return all(getattr(run, name) == value for name, value in FOLLOWED.items())
 
 
 @dataclass(frozen=True)
@@ -115,13 +123,11 @@ class Experiment:
         name: how the command line and the notebooks call it.
         title: what it reproduces.
         settings: what its runs set in a preset.
-        traced: whether its runs need a trace of their temperatures (see `traces`).
     """
 
     name: str
     title: str
     settings: Callable[[str], list[Setting]]
-    traced: bool = False
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -204,18 +210,20 @@ REGISTRY = {
         Experiment("model_selection", "the distribution figure: every configuration", comparison()),
         Experiment("global_vs_batch", "Table 9: two kinds of discriminator", both_discriminators),
         Experiment("projector_head", "the projector figure, at sigma 25", projectors),
-        Experiment("effective_temperature", "the temperature figures, by epoch", one_trace, traced=True),
+        Experiment("effective_temperature", "the temperature figures, by epoch", one_trace),
         Experiment("sensitivity", "the choices that the paper leaves open", sensitivity.settings),
         Experiment("adding_a_method", "claim 13: a weight outside the exponent", outside),
     )
 }
 
 
-BESIDE = ("claims", "sensitivity", "adding_a_method")  # not among the numbers that the paper reports
+BESIDE = ("claims", "sensitivity")
+# Experiments with cells of their own, which do not compete where hyperparameters are selected.
+OUTSIDE = ("effective_temperature", "adding_a_method")
 
 
 def everything(preset: str) -> list[Setting]:
-    """What all experiments set that reproduce a part of the paper."""
+    """What all experiments set that a claim rests on: the paper's runs, and those of the weight outside the exponent."""
     return [s for name, e in REGISTRY.items() if name not in BESIDE for s in e.settings(preset)]
 
 

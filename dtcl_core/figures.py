@@ -233,7 +233,8 @@ def temperature_maps(
     )  # fmt: skip
     mine, paper = means[means.method == method], told[told.method == method]
     validation = {"reported": paper[paper.metric == "validation"].rename(columns={"value": "shown"})}
-    validation["measured"] = mine.assign(shown=mine["validation"]) if len(mine) else mine
+    whole = mine[mine.n == mine.n.max()]  # as in `selection`: half-trained cells are not compared
+    validation["measured"] = whole.assign(shown=whole["validation"])
     for line, metric in zip(axes, metrics):
         values = {"reported": paper[paper.metric == metric].rename(columns={"value": "shown"})}
         values["measured"] = mine.assign(shown=mine[metric]) if len(mine) else mine

@@ -60,7 +60,8 @@ def bits16(count: int, *key: str | int) -> np.ndarray:
 def bits16_on(device: torch.device, count: int, keys: Sequence[tuple[str | int, ...]]) -> Tensor:
     """`bits16(count, *key)` of each key, int32 [keys, count], drawn on a device: no copy, and the very same numbers."""
     blocks = -(-count // 16)  # four words of four draws each
-    words = torch.from_numpy(np.stack([_words(key) for key in keys]).view(np.int64)).to(device)
+    words = torch.from_numpy(np.stack([_words(key) for key in keys]).view(np.int64))
+    words = words.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else words.to(device)
     zero = torch.zeros(len(keys), blocks, dtype=torch.int64, device=device)
     counter = [torch.arange(1, blocks + 1, device=device).expand_as(zero), zero, zero, zero]
     k = [words[:, :1], words[:, 1:]]

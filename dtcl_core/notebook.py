@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pandas as pd
 
 from .checks import checked_choice
-from .config import Run
+from .config import HYPERPARAMETERS, Run
 from .device import resolve_device
-from .experiments import REGISTRY, listed_numbers
+from .experiments import OUTSIDE, REGISTRY, listed_numbers, wants_trace
 from .results import Store
 from .traces import Trace
 from .work import compute, default_store
@@ -78,8 +79,42 @@ def obtain(
     runs = chosen.runs(preset, **options)  # type: ignore[arg-type]
     store: Store = default_store(preset)
     if compute_missing:
-        compute(runs, store, device, record=chosen.traced)
+        compute(runs, store, device, record=wants_trace)
     return runs, store.load(runs)
+
+
+def competing(frame: pd.DataFrame, preset: str, **options: object) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows of the claims in two parts: those whose cells compete in a selection, and those that only one chapter looks at."""
+    names = [name for name in REGISTRY if name not in ("claims", "sensitivity", *OUTSIDE)]
+    keys = {run.key for name in names for run in REGISTRY[name].runs(preset, **options)}  # type: ignore[arg-type]
+    return frame[frame.key.isin(keys)], frame[~frame.key.isin(keys)]
+
+
+def confirm(
+    chosen: pd.DataFrame, runs: Sequence[Run], preset: str, compute_missing: bool, device: str, seeds: int = 5
+) -> tuple[list[Run], pd.DataFrame]:
+    """The selected cells on as many seeds that took no part in the selection, and their rows as far as they exist.
+
+    Args:
+        chosen: cells as from `selection.select`.
+        runs: the runs among which they were selected; fresh seeds begin after the last of theirs.
+        preset, compute_missing, device: as for `obtain`.
+        seeds: how many.
+    """
+    picked = {
+        tuple(None if pd.isna(v) else v for v in cell) for cell in chosen[["method", *HYPERPARAMETERS]].to_numpy()
+    }
+    first = 1 + max((run.seed for run in runs), default=-1)
+    cells = {
+        replace(run, seed=0): None
+        for run in runs
+        if (run.method, *(getattr(run, h) for h in HYPERPARAMETERS)) in picked
+    }
+    fresh = [replace(cell, seed=seed) for seed in range(first, first + seeds) for cell in cells]
+    store = default_store(preset)
+    if compute_missing:
+        compute(fresh, store, device, record=wants_trace)
+    return fresh, store.load(fresh)
 
 
 def traces(runs: Sequence[Run], preset: str) -> list[Trace]:

@@ -167,7 +167,7 @@ class Stack:
         if p.discriminator_inputs == "clean" and p.discriminator_mode == "eval":
             return self._project(self.embed("train", group), runs), domains
         parts, training = [], p.discriminator_mode == "train"
-        with self._mode(training):
+        with self._mode(training), reproducible(self.device):
             for start in range(0, self.streams.size, p.batch_size):
                 host = np.arange(start, min(start + p.batch_size, self.streams.size))
                 index = self.streams.upload(host)
@@ -260,7 +260,7 @@ class Stack:
         for group in self.groups:
             method, batch = ALL_METHODS[group.method], self._batch(group, z, z_pos, domains, posteriors)
             losses = losses.index_add(0, group.runs, method.loss(batch, self.protocol.symmetric))
-            if self.recorder is not None and group.discriminator is not None:
+            if self.recorder is not None and "tau_beta" in method.uses:
                 self.recorder.add(group.runs, method.pairs(batch)["tau_neg"].detach(), same_domain(batch.domains))
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)

@@ -19,7 +19,7 @@ import os
 import secrets
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -198,13 +198,13 @@ class Store:
                 found.append({**row, "shard": name})
         return found
 
-    def missing(self, runs: Iterable[Run], traced: bool = False) -> list[Run]:
-        """Those of `runs` that have no row yet (or, if `traced`, no row or no trace), each once, in order."""
+    def missing(self, runs: Iterable[Run], traced: Callable[[Run], bool] = lambda run: False) -> list[Run]:
+        """Those of `runs` that have no row yet, or no trace where `traced` asks for one; each once, in order."""
         present = self.rows()
         return [
             run
             for key, run in {run.key: run for run in runs}.items()
-            if key not in present or (traced and self.trace(run) is None)
+            if key not in present or (traced(run) and self.trace(run) is None)
         ]
 
     def load(self, runs: Iterable[Run] | None = None) -> pd.DataFrame:

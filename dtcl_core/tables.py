@@ -216,6 +216,7 @@ def selected_and_best(frame: pd.DataFrame, metric: str = "test_ood") -> pd.DataF
     lines = []
     for method in (m for m in ALL_METHODS if m in set(means.method)):
         mine = means[means.method == method].set_index(list(HYPERPARAMETERS))
+        mine = mine[mine.n == mine.n.max()]  # as in `selection`: half-trained cells are not compared
         pick = chosen[chosen.method == method].set_index(list(HYPERPARAMETERS)).index[0]
         top = mine[metric].idxmax()
         selected, best = mine.loc[[pick], metric].iloc[0], mine[metric].max()
@@ -280,7 +281,7 @@ def describe_all(preset: str, **options: Any) -> str:
     for name, experiment in REGISTRY.items():
         keys = {run.key for run in experiment.runs(preset, **options)}
         lines.append(f"{name:<22}{len(keys):>6}{len(keys & present.keys()):>7}")
-    wanted = {run.key for name in ("claims", "adding_a_method") for run in REGISTRY[name].runs(preset, **options)}
+    wanted = {run.key for run in REGISTRY["claims"].runs(preset, **options)}
     lines.append(f"Preset {preset}: {len(wanted & present.keys())} of {len(wanted)} runs exist.")
     return "\n".join(lines)
 

@@ -69,7 +69,7 @@ def traces_of(runs: Sequence[Run], losses: Tensor, recorder: TemperatureRecorder
         return [Trace(run.key, loss[r]) for r, run in enumerate(runs)]
     counts = torch.stack(recorder.epochs, 1).cpu().numpy()
     return [
-        Trace(run.key, loss[r], *recorder.ranges[r], counts[r]) if run.discriminator else Trace(run.key, loss[r])
+        Trace(run.key, loss[r], *recorder.ranges[r], counts[r]) if run.tau_beta is not None else Trace(run.key, loss[r])
         for r, run in enumerate(runs)
     ]
 

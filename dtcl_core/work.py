@@ -28,7 +28,7 @@ from .results import Store, default_path, make_rows
 from .streams import stream_of
 
 LINE_SECONDS = 60.0
-CPU_STACK = 6  # more gain nothing: their feature maps leave the cache
+CPU_STACK = 6  # four times as many gain a tenth (benchmarks/cpu.csv) and let rows land four times as late
 GPU_STACK = 192  # keeps a large GPU busy; more would only delay rows
 MEMORY_SHARE = 0.7  # of what is free, for what the estimate below leaves out
 ENGINES = ("local", "ray")
@@ -57,12 +57,22 @@ def stack_size_for(device: torch.device, protocol: Protocol, precision: str) -> 
     return GPU_STACK if most >= GPU_STACK else 1 << (most.bit_length() - 1)
 
 
+Recorded = Callable[[Run], bool]
+
+
+def nothing(run: Run) -> bool:
+    """Records no run."""
+    return False
+
+
 def trainings(runs: Sequence[Run]) -> list[Run]:
     """What has to be trained for these runs: those that differ in their probes alone are trained once."""
     return list(dict.fromkeys(run.training for run in runs))
 
 
-def cut_into_stacks(runs: Sequence[Run], size: int, mix_streams: bool = True) -> list[list[Run]]:
+def cut_into_stacks(
+    runs: Sequence[Run], size: int, mix_streams: bool = True, record: Recorded = nothing
+) -> list[list[Run]]:
     """Stacks in which at most `size` networks are trained; runs that share views stay together.
 
     Args:
@@ -70,10 +80,11 @@ def cut_into_stacks(runs: Sequence[Run], size: int, mix_streams: bool = True) ->
         size: most networks in a stack; runs that differ in their probes alone share one.
         mix_streams: whether a stack may hold runs with different views. Larger stacks suit a GPU; a CPU gains nothing
             from them and would pay for joining the streams' feature maps.
+        record: which runs are to be recorded; they get stacks of their own, because recording costs time.
     """
 
     def shape(run: Run) -> str:
-        return repr(pretrain.shape_of(run)) + (repr(stream_of(run)) if not mix_streams else "")
+        return f"{pretrain.shape_of(run)!r}{record(run)}" + (repr(stream_of(run)) if not mix_streams else "")
 
     def order(run: Run) -> tuple:
         return (shape(run), *stream_of(run), run.key)
@@ -221,7 +232,7 @@ def compute(
     *,
     precision: str = "auto",
     stack_size: int | None = None,
-    record: bool = False,
+    record: Recorded = nothing,
     engine: str = "local",
     should_stop: Callable[[], bool] = lambda: False,
     quiet: bool = False,
@@ -236,7 +247,7 @@ def compute(
         device: "auto", "cpu", "cuda" or "cuda:N".
         precision: "auto", "float32" or "bfloat16"; see `device.resolve_precision`.
         stack_size: most runs trained at once; None picks what suits the device and its free memory.
-        record: whether runs must have a trace too (`traces.Trace`); those without one are trained.
+        record: which runs must have a trace too (`traces.Trace`); those without one are trained.
         engine: "local", or "ray" for the machines of a Ray cluster (see `cluster`).
         should_stop: asked before every training step.
         quiet: no progress at all.
@@ -268,7 +279,7 @@ def compute(
             try:
                 train_stack(
                     members, store, where,
-                    precision=precision, record=record, should_stop=should_stop, progress=progress,
+                    precision=precision, record=record(members[0]), should_stop=should_stop, progress=progress,
                 )  # fmt: skip
             except torch.OutOfMemoryError:
                 if len(trainings(members)) == 1:
@@ -276,7 +287,7 @@ def compute(
                 torch.cuda.empty_cache()
                 warnings.warn(f"a stack of {len(members)} runs does not fit into memory; it is halved.", stacklevel=2)
                 most = -(-len(trainings(members)) // 2)
-                stacks = [part for stack in [members, *stacks] for part in cut_into_stacks(stack, most)]
+                stacks = [part for stack in [members, *stacks] for part in cut_into_stacks(stack, most, True, record)]
     finally:
         progress.close()
     return progress.done
@@ -288,7 +299,7 @@ def missing_stacks(
     device: torch.device,
     precision: str,
     stack_size: int | None = None,
-    record: bool = False,
+    record: Recorded = nothing,
 ) -> list[list[Run]]:
     """The work units: stacks cut from all the runs asked for, less the runs that exist."""
     missing = {run.key for run in store.missing(runs, traced=record)}
@@ -296,5 +307,5 @@ def missing_stacks(
     if not missing:
         return []
     size = stack_size or stack_size_for(device, distinct[0].protocol, precision)
-    cut = cut_into_stacks(distinct, size, mix_streams=device.type != "cpu")
+    cut = cut_into_stacks(distinct, size, mix_streams=device.type != "cpu", record=record)
     return [left for members in cut if (left := [run for run in members if run.key in missing])]

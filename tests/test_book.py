@@ -111,7 +111,11 @@ def test_a_chapter_without_any_run_still_renders(path, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("path", [p for p in CHAPTERS if p not in EXPERIMENTS], ids=lambda p: p.stem)
 def test_other_chapters_take_other_parameters(path, tmp_path, monkeypatch):
-    execute(path, tmp_path, monkeypatch, **({"device": "cuda"} if path.stem == "speed" else {"seed": 3}))
+    others = {"speed": {"device": "cuda"}, "losses": {"compute": True, "seeds": 2, "epochs": 1}}
+    out = execute(path, tmp_path, monkeypatch, **others.get(path.stem, {"seed": 3}))
+    if path.stem == "losses":
+        assert "8 of 8 trainings of 1 epochs are stored" in "".join(text_of(c) for c in cells(out))
+        assert len((tmp_path / "results/own_data.csv").read_text().splitlines()) == 9
 
 
 @pytest.mark.parametrize(
@@ -177,7 +181,16 @@ def test_the_introductions_code_runs(monkeypatch):
     exec("\n".join(line for line in lines if not line.startswith(":")), {})
 
 
-@pytest.mark.parametrize("changed", ["dtcl_core/losses.py", "dtcl_core/reported.csv", "results/rows/b.jsonl"])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "dtcl_core/losses.py",
+        "dtcl_core/reported.csv",
+        "results/rows/b.jsonl",
+        "results/traces/a.json",
+        "benchmarks/cuda.csv",
+    ],
+)
 def test_pages_are_read_again_when_code_or_results_change(tmp_path, monkeypatch, changed):
     monkeypatch.syspath_prepend(ROOT / "book/_ext")
     import fresh_numbers
@@ -193,5 +206,6 @@ def test_pages_are_read_again_when_code_or_results_change(tmp_path, monkeypatch,
     env = Environment()
     assert fresh_numbers.outdated(None, env, set(), set(), set()) == ["intro", "main_table"]
     assert fresh_numbers.outdated(None, env, set(), set(), set()) == []
+    (tmp_path / changed).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / changed).write_text("new")
     assert fresh_numbers.outdated(None, env, set(), set(), set()) == ["intro", "main_table"]

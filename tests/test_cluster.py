@@ -51,7 +51,9 @@ def test_a_killed_worker_loses_and_doubles_no_row(all_methods, tmp_path, two_wor
     thread = threading.Thread(target=kill_one_worker, args=(killed, started))
     thread.start()
     store = Store(tmp_path / "ray")
-    assert work.compute(runs, store, "cpu", stack_size=3, record=True, engine="ray", quiet=True) == len(runs)
+    assert work.compute(runs, store, "cpu", stack_size=3, record=lambda run: True, engine="ray", quiet=True) == len(
+        runs
+    )
     thread.join()
     assert killed, "no worker was seen at work"
     lines = [line for shard in store.rows_path.glob("*.jsonl") for line in shard.read_text().splitlines()]

@@ -81,8 +81,8 @@ def test_runs_without_a_trace_are_trained_again_where_one_is_asked_for(weighted,
     assert work.compute(runs, store, "cpu", quiet=True) == 3
     assert store.trace(runs[0]) is None
     before = store.rows()
-    assert work.compute(runs, store, "cpu", record=True, quiet=True) == 3
-    assert work.compute(runs, store, "cpu", record=True, quiet=True) == 0
+    assert work.compute(runs, store, "cpu", record=lambda run: True, quiet=True) == 3
+    assert work.compute(runs, store, "cpu", record=lambda run: True, quiet=True) == 0
     assert {k: r["shard"] for k, r in store.rows().items()} == {k: r["shard"] for k, r in before.items()}
     assert store.trace(runs[2]).counts is None and len(store.trace(runs[2]).loss) == runs[2].protocol.epochs
     with pytest.raises(ValueError, match="recorded none"):
@@ -92,7 +92,7 @@ def test_runs_without_a_trace_are_trained_again_where_one_is_asked_for(weighted,
 @pytest.mark.parametrize("damage", ["{", '{"key": "x"}', "[]", None])
 def test_a_damaged_trace_is_named_and_left_out(weighted, tmp_path, damage):
     store = Store(tmp_path)
-    work.compute(weighted[:1], store, "cpu", record=True, quiet=True)
+    work.compute(weighted[:1], store, "cpu", record=lambda run: True, quiet=True)
     (path,) = (tmp_path / "traces").glob("*.json")
     if damage is None:
         plain = json.loads(path.read_text())

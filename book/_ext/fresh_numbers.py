@@ -8,12 +8,13 @@ import hashlib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+SOURCES = ("dtcl_core/*.*", "results/*.csv", "results/rows/*.jsonl", "results/traces/*.json", "benchmarks/*.csv")
 
 
 def fingerprint() -> str:
     """A hash of everything but the pages that decides what the pages show."""
     digest = hashlib.sha256()
-    for path in sorted([*ROOT.glob("dtcl_core/*.*"), *ROOT.glob("results/rows/*.jsonl")]):
+    for path in sorted(path for pattern in SOURCES for path in ROOT.glob(pattern)):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
