@@ -1,13 +1,20 @@
-"""A stack's state on disk: written whole or not at all, and read without executing anything."""
+"""A stack's state on disk: written whole or not at all, told from a damaged one, and read without executing anything.
+
+The file is a SHA-256 digest and what `torch.save` wrote: PyTorch's reader does not notice a flipped bit.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+
+DIGEST_BYTES = 32
 
 
 def copied(tree: Any) -> Any:
@@ -23,10 +30,25 @@ def write_checkpoint(state: dict[str, Any], path: Path) -> None:
     """Write a stack's state to `path`, whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    torch.save(state, temporary)
-    os.replace(temporary, path)
+    memory = io.BytesIO()
+    torch.save(state, memory)
+    content = memory.getvalue()
+    try:
+        temporary.write_bytes(hashlib.sha256(content).digest() + content)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
-    """A state that `write_checkpoint` wrote; only tensors and plain values are read, no code is run."""
-    return torch.load(path, map_location=device, weights_only=True)
+    """A state that `write_checkpoint` wrote; only tensors and plain values are read, no code is run.
+
+    Raises:
+        ValueError: if the file is not as it was written.
+    """
+    whole = path.read_bytes()
+    content = whole[DIGEST_BYTES:]
+    if hashlib.sha256(content).digest() != whole[:DIGEST_BYTES]:
+        raise ValueError("it is not as it was written")
+    return torch.load(io.BytesIO(content), map_location=device, weights_only=True)

@@ -84,6 +84,7 @@ def compute(
     stacks = work.missing_stacks(runs, store, torch.device(kind), precision, size, record)
     if not stacks:
         return 0
+    store.check_writable()
     needs = {"num_cpus": 1} if kind == "cpu" else {"num_cpus": 1, "num_gpus": 1}
     task = ray.remote(train_unit).options(max_retries=RETRIES, **needs)
     pending = {

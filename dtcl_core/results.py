@@ -81,9 +81,17 @@ def make_rows(
     return rows
 
 
+def digest(entry: dict[str, Any]) -> str:
+    """Sixteen hexadecimal digits of what an entry says, itself and the file it came from aside."""
+    said = {name: value for name, value in entry.items() if name not in ("digest", "shard")}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+
+
 def check_row(row: Any) -> None:
-    """Raise ValueError unless `row` is complete and its key follows from its configuration."""
+    """Raise ValueError unless `row` is complete, as it was written, and its key follows from its configuration."""
     try:
+        if row.get("digest", digest(row)) != digest(row):  # rows of before there was one have none
+            raise ValueError("it is not as it was written (its digest differs)")
         run = Run.from_dict(row["run"])
         if set(row["metrics"]) != set(FRACTIONS):
             raise ValueError(f"it has metrics at {', '.join(row['metrics']) or 'no label fraction'}")
@@ -134,6 +142,7 @@ class Store:
         Raises:
             ValueError: for a row that `check_row` refuses.
         """
+        rows = [{**row, "digest": digest(row)} for row in rows]
         for row in rows:
             check_row(row)
         text = "".join(json.dumps(row, sort_keys=True, allow_nan=False) + "\n" for row in rows)
@@ -142,9 +151,19 @@ class Store:
         write_whole(text, target)
         return target
 
+    def check_writable(self) -> None:
+        """Raise OSError, naming the folder, unless a shard could be written now."""
+        try:
+            write_whole("", self.rows_path / f".{secrets.token_hex(4)}.probe")
+            for probe in self.rows_path.glob(".*.probe"):
+                probe.unlink(missing_ok=True)
+        except OSError as error:
+            raise OSError(f"results cannot be written to {self.rows_path}: {error.strerror or error}.") from None
+
     def add_trace(self, trace: Trace) -> None:
         """Write what a run recorded; a later trace of the same run replaces it."""
-        write_whole(json.dumps(trace.to_dict(), allow_nan=False) + "\n", self._trace_path(trace.key))
+        told = trace.to_dict()
+        write_whole(json.dumps({**told, "digest": digest(told)}, allow_nan=False) + "\n", self._trace_path(trace.key))
 
     def trace(self, run: Run) -> Trace | None:
         """What a run recorded; None, with a warning that names the file, if it cannot be trusted."""
@@ -152,7 +171,10 @@ class Store:
         if not path.exists():
             return None
         try:
-            trace = Trace.from_dict(json.loads(path.read_bytes().decode("utf-8", errors="replace")))
+            told = json.loads(path.read_bytes().decode("utf-8", errors="replace"))
+            if isinstance(told, dict) and told.pop("digest", "none") not in ("none", digest(told)):
+                raise ValueError("it is not as it was written (its digest differs)")
+            trace = Trace.from_dict(told)
             if trace.key != run.key or len(trace.loss) != run.protocol.epochs:
                 raise ValueError("it belongs to another run")
         except ValueError as error:

@@ -257,6 +257,7 @@ def compute(
 
     Raises:
         ValueError: for an unusable device, precision or engine, before any training.
+        OSError: if rows cannot be written, before any training.
         Interrupted: when `should_stop` turned true; what was done is kept, and the next call goes on from there.
     """
     store = store or Store()
@@ -272,6 +273,7 @@ def compute(
     stacks = missing_stacks(runs, store, where, precision, stack_size, record)
     if not stacks:
         return 0
+    store.check_writable()
     progress = Progress(stacks, quiet)
     try:
         while stacks:
