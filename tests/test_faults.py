@@ -5,10 +5,10 @@ import os
 import subprocess
 import warnings
 
+import faults
 import pytest
 import torch
 
-import faults
 from dtcl_core import __main__ as command_line
 from dtcl_core import pretrain, results, work
 from dtcl_core.checkpoint import read_checkpoint, write_checkpoint
