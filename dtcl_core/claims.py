@@ -127,7 +127,9 @@ class Evidence:
         rows = rows[rows.discriminator.isna() | (rows.discriminator == "global")]
         names = ["tau_alpha", "tau_beta", "lambda_"]
         table = rows.assign(cell=[tuple(v) for v in rows[names].fillna(-1).to_numpy()])
-        return table.pivot_table(index="seed", columns="cell", values=metric).dropna(axis=1)
+        table = table.pivot_table(index="seed", columns="cell", values=metric)
+        present = table.notna().sum(axis=1)  # a seed that is half trained, or diverged somewhere, does not count
+        return table[present == present.max()].dropna(axis=1)
 
     def grid(self, method: str, metric: str, sigma: float = 50.0) -> pd.DataFrame:
         """`cells` if every configuration of the paper's grid is there, else a table without columns."""
@@ -321,6 +323,13 @@ def gradient_formula(e: Evidence) -> list[Contrast]:
     return [one("autograd agrees with the formula (digits beyond six)", digits)]
 
 
+def sized_elsewhere(effect: pd.Series) -> pd.Series:
+    """An effect by seed, its sign that of the mean over the other seeds: noise alone has mean zero, a size would not."""
+    effect = effect.dropna()
+    others = (effect.sum() - effect) / max(len(effect) - 1, 1)
+    return effect * np.sign(others)
+
+
 def weight_outside(e: Evidence) -> list[Contrast]:
     """The effect of a weight outside the exponent is smaller than that of the temperature, at the same tau_alpha."""
     found = []
@@ -328,13 +337,14 @@ def weight_outside(e: Evidence) -> list[Contrast]:
         inside, outer = [], []
         for tau in sorted(set(e.all.loc[e.all.method == "dw_outside", "tau_alpha"])):
             rows = e.all[(e.all.tau_alpha == tau) & (e.all.sigma == 50.0) & (e.all.label_fraction == 0.01)]
+            rows = rows[rows.discriminator != "batch"]
             by = {
                 m: part.set_index("seed")[metric] for m, part in rows[rows.discriminator != "batch"].groupby("method")
             }
             weighted = rows[(rows.method == "dw_negatives") & (rows.tau_beta == 0.5)].set_index("seed")[metric]
             if "standard" in by and len(weighted):
-                inside.append((weighted - by["standard"]).abs())
-                outer.append((by["dw_outside"] - by["standard"]).abs())
+                inside.append(sized_elsewhere(weighted - by["standard"]))
+                outer.append(sized_elsewhere(by["dw_outside"] - by["standard"]))
         a = pd.concat(inside, axis=1).mean(axis=1) if inside else NOTHING
         b = pd.concat(outer, axis=1).mean(axis=1) if outer else NOTHING
         found.append(difference(f"effect of the temperature over that of a weight outside, {metric}", a, b))

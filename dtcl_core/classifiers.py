@@ -74,12 +74,18 @@ class Discriminator:
         Raises:
             ValueError: for shapes that do not agree, embeddings that are not finite, or a domain out of range.
         """
-        z = z.detach()
         check_embeddings(z, domains, self.num_domains)
         if z.dim() != 2:
             raise ValueError(f"z must be [N, k], got {tuple(z.shape)}.")
-        if z.dtype in (torch.float16, torch.bfloat16):
-            z = z.float()
+        if bool((domains == domains[0]).all()):
+            raise ValueError(f"all examples are of domain {int(domains[0])}: there is nothing to tell apart.")
+        with torch.inference_mode(False), torch.autocast(z.device.type, enabled=False):
+            z = z.detach().clone()
+            self._fit_and_calibrate(z.float() if z.dtype in (torch.float16, torch.bfloat16) else z, domains.long())
+        self.fitted_ = True
+        return self
+
+    def _fit_and_calibrate(self, z: Tensor, domains: Tensor) -> None:
         if not self.calibrate:
             self._fit(z, domains)
             self.temperature_ = 1.0
@@ -91,8 +97,6 @@ class Discriminator:
             apart, rest = order[:held], order[held:]
             self._fit(z[rest], domains[rest])
             self.temperature_ = fit_temperature(self._logits(z[apart]), domains[apart])
-        self.fitted_ = True
-        return self
 
     @torch.no_grad()
     def predict_proba(self, z: Tensor) -> Tensor:
@@ -175,7 +179,8 @@ class MLPDiscriminator(Discriminator):
 
     @torch.enable_grad()
     def _fit(self, z: Tensor, domains: Tensor) -> None:
-        self.mean_, self.spread_ = z.mean(0), z.std(0, correction=0).clamp(min=1e-12)
+        self.mean_, spread = z.mean(0), z.std(0, correction=0)
+        self.spread_ = torch.where(spread > 1e-6 * (1 + self.mean_.abs()), spread, 1.0)  # a constant stays as it is
         generator = torch.Generator().manual_seed(self.seed)
         layers = [(z.shape[-1], self.hidden), (self.hidden, self.num_domains)]
         self.parameters_: list[Tensor] = []
@@ -199,13 +204,14 @@ class MLPDiscriminator(Discriminator):
 
 def check_embeddings(z: Tensor, domains: Tensor | None = None, num_domains: int | None = None, name: str = "z") -> None:
     """Raise ValueError unless embeddings (and domains) can be used; reads from the device, so call it in eager mode only."""
-    if z.dim() < 2 or not z.is_floating_point():
+    if z.dim() < 2 or not z.is_floating_point() or not z.shape[-2]:
         raise ValueError(f"{name} must be floating embeddings [..., N, k], got {z.dtype} {tuple(z.shape)}.")
     if not bool(z.isfinite().all()):
         raise ValueError(f"{name} holds NaN or infinite values.")
     if domains is None:
         return
-    if domains.is_floating_point() or domains.dtype == torch.bool or domains.shape[-1:] != z.shape[-2:-1]:
+    plain = not domains.is_floating_point() and domains.dtype != torch.bool
+    if not plain or domains.shape not in (z.shape[-2:-1], z.shape[:-1]):
         raise ValueError(
             f"domains must be integers [{z.shape[-2]}], one an example, got {domains.dtype} {tuple(domains.shape)}."
         )

@@ -150,7 +150,8 @@ class NegativeQueue(nn.Module):
         size: how many are kept.
         dim: k of the embeddings.
 
-    It starts empty. Its contents are buffers: saved with the model, moved with it, outside the gradient.
+    It starts empty. The domain posteriors of what it holds are taken anew at each use, with the discriminator of that moment, so
+    they are never stale. Its contents ([size, k] embeddings, [size] domains, [size] which are filled) are buffers: saved with the model, moved with it, outside the gradient.
     """
 
     z: Tensor
@@ -173,8 +174,10 @@ class NegativeQueue(nn.Module):
             )
         if gather:
             z, domains = processes.all_gather(z.detach()), processes.all_gather(domains)
+        if not bool(z.isfinite().all()):
+            raise ValueError("z holds NaN or infinite values; they would stay in the queue.")
         z, domains = z[-self.size :].to(self.z), domains[-self.size :].to(self.domains)
         here = torch.ones(len(z), dtype=torch.bool, device=self.filled.device)
         for name, new in (("z", z), ("domains", domains), ("filled", here)):
             kept = getattr(self, name)
-            kept.copy_(torch.cat([new, kept])[: self.size])
+            kept.copy_(torch.cat([kept, new])[-self.size :])

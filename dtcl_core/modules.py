@@ -71,10 +71,18 @@ class _Contrastive(nn.Module):
                 raise ValueError(f"{type(self).__name__} needs domains: call {usage}.")
             check_embeddings(z0, domains, self.temperatures.num_domains if self.weighs else None, "z0")
             check_embeddings(z1, name="z1")
+            if z0.dtype != z1.dtype:
+                raise ValueError(f"z0 and z1 must share a dtype, got {z0.dtype} and {z1.dtype}.")
+            if self.gather and z0.dim() != 2:
+                raise ValueError(f"gather needs embeddings [N, k], got {tuple(z0.shape)}.")
+            if queue is not None and queue.z.shape[-1] != z0.shape[-1]:
+                raise ValueError(
+                    f"the queue holds embeddings of {queue.z.shape[-1]} dimensions, z0 has {z0.shape[-1]}."
+                )
             if self.gather:
                 processes.check_same_size(z0)
             negatives = int(queue.filled.sum()) if queue is not None else z0.shape[-2] - 1
-            if not negatives and not (self.gather and processes.active()):
+            if negatives < 1 and not (self.gather and processes.active()):
                 held = "an empty queue" if queue is not None else f"a batch of {z0.shape[-2]}"
                 raise ValueError(f"{held} has no negatives to contrast with.")
         return widened(z0), widened(z1)
@@ -143,10 +151,11 @@ class _TwoViews(_Contrastive):
         if queue is not None:
             others = queue.z.to(z_pos).expand(*z_pos.shape[:-2], -1, -1)
             pool, owners = torch.cat([z_pos, others], -2), known
-            identity = torch.cat([place, torch.full_like(queue.domains, -1)])
-            is_negative = torch.cat([torch.zeros_like(place, dtype=torch.bool), queue.filled])
+            queued, filled = queue.domains.to(z.device), queue.filled.to(z.device)
+            identity = torch.cat([place, torch.full_like(queued, -1)])
+            is_negative = torch.cat([torch.zeros_like(place, dtype=torch.bool), filled])
             if known is not None:
-                owners = torch.cat([known, queue.domains.expand(*known.shape[:-1], -1)], -1)
+                owners = torch.cat([known, queued.expand(*known.shape[:-1], -1)], -1)
         elif self.gather:
             pool, owners = processes.all_gather(z_pos), None if known is None else processes.all_gather(known)
             identity = torch.arange(pool.shape[0], device=z.device)
@@ -224,11 +233,22 @@ class _DomainWeighted(_Contrastive):
     def _batch_or_given(self, z: Tensor, domains: Tensor) -> Callable[[Tensor], Tensor]:
         given = self.discriminator
         if given is not None:
-            return lambda other: given.predict_proba(other.detach())
-        z = z.detach()
-        if self.validate and not torch.compiler.is_compiling() and bool((domains == domains.flatten()[0]).all()):
+
+            def known(other: Tensor) -> Tensor:
+                with torch.no_grad():
+                    q = given.predict_proba(other.detach()).to(other.dtype)
+                if q.shape[-1] != self.temperatures.num_domains:
+                    raise ValueError(
+                        f"the discriminator knows {q.shape[-1]} domains, the loss {self.temperatures.num_domains}."
+                    )
+                return q
+
+            return known
+        z, domains = z.detach(), domains.long()
+        single = (domains == domains[..., :1]).all(-1)
+        if self.validate and not torch.compiler.is_compiling() and bool(single.any()):
             raise ValueError(
-                f"all examples are of domain {int(domains.flatten()[0])}: a discriminator fitted on this batch knows no "
+                f"all examples are of domain {int(domains[single][..., 0].flatten()[0]) if domains.dim() > 1 else int(domains[0])}: a discriminator fitted on this batch knows no "
                 "other; give one that was fitted on more (discriminator=...)."
             )
         model = logistic.LogisticModel(*_fit_linear(z, domains, self.temperatures.num_domains, self.l2))
@@ -242,7 +262,7 @@ class _DomainWeighted(_Contrastive):
     def _belief(self, z: Tensor, domains: Tensor, posterior: Callable[[Tensor], Tensor]) -> Tensor:
         if self.weighting == "pairs":
             return posterior(z)
-        return F.one_hot(domains, self.temperatures.num_domains).to(z.dtype).expand(*z.shape[:-1], -1)
+        return F.one_hot(domains.long(), self.temperatures.num_domains).to(z.dtype).expand(*z.shape[:-1], -1)
 
 
 class DomainWeightedInfoNCELoss(_DomainWeighted, _TwoViews):
@@ -306,7 +326,8 @@ class SupConLoss(_Contrastive):
     Shape:
         z0, z1: [N, k]; labels: int [N], >= 0; domains: int [N]; the loss: a scalar.
 
-    With labels ``torch.arange(N)`` this is SimCLR's NT-Xent, whose negatives come from both views.
+    With labels all different, ``torch.arange(N)``, this is SimCLR's NT-Xent, whose negatives come from both views. With
+    `gather`, labels mean the same on all processes: add ``N * rank`` to those.
     """
 
     def __init__(self, tau: float = 0.1, *, gather: bool = False, chunk_size: int | None = None, validate: bool = True):

@@ -101,15 +101,10 @@ def confirm(
         preset, compute_missing, device: as for `obtain`.
         seeds: how many.
     """
-    picked = {
-        tuple(None if pd.isna(v) else v for v in cell) for cell in chosen[["method", *HYPERPARAMETERS]].to_numpy()
-    }
+    names = ["method", "discriminator", "sigma", "projector", "projector_dim", *HYPERPARAMETERS]
+    picked = {tuple(None if pd.isna(v) else v for v in cell) for cell in chosen[names].to_numpy()}
     first = 1 + max((run.seed for run in runs), default=-1)
-    cells = {
-        replace(run, seed=0): None
-        for run in runs
-        if (run.method, *(getattr(run, h) for h in HYPERPARAMETERS)) in picked
-    }
+    cells = {replace(run, seed=0): None for run in runs if tuple(getattr(run, name) for name in names) in picked}
     fresh = [replace(cell, seed=seed) for seed in range(first, first + seeds) for cell in cells]
     store = default_store(preset)
     if compute_missing:

@@ -47,7 +47,8 @@ class MMDPenalty(nn.Module):
         with torch.autocast(z.device.type, enabled=False):
             z = widened(z)
             z = F.normalize(z, dim=-1) if self.normalize else z
-            return losses.domain_mmd(z, domains, self.num_domains, self.bandwidths)
+            z = z - z.mean(-2, keepdim=True)  # distances stay, and lose fewer digits
+            return losses.domain_mmd(z, domains.long(), self.num_domains, self.bandwidths)
 
 
 class DomainAdversary(nn.Module):
@@ -77,16 +78,26 @@ class DomainAdversary(nn.Module):
         self.classifier = nn.Linear(int(checked_number("dim", dim, 1, integer=True)), self.num_domains)
         self.validate = validate
 
-    def strength(self, progress: float) -> float:
+    def strength(self, progress: float | Tensor) -> float | Tensor:
         """Lambda after a share `progress` of the training, from 0 to 1."""
-        rise = 1.0 if self.schedule == "constant" else 2.0 / (1.0 + math.exp(-10.0 * progress)) - 1.0
-        return self.lambda_ * rise
+        if self.schedule == "constant":
+            return self.lambda_
+        fallen = torch.exp(-10.0 * progress) if isinstance(progress, Tensor) else math.exp(-10.0 * progress)
+        return self.lambda_ * (2.0 / (1.0 + fallen) - 1.0)
 
-    def forward(self, z: Tensor, domains: Tensor, progress: float = 1.0) -> Tensor:
-        """The classifier's cross entropy; `progress` is the share of the training that is done."""
+    def forward(self, z: Tensor, domains: Tensor, progress: float | Tensor = 1.0) -> Tensor:
+        """The classifier's cross entropy.
+
+        Args:
+            z: [N, k] embeddings.
+            domains: int [N].
+            progress: the share of the training that is done; a 0-d tensor for a compiled module, which would be compiled
+                anew for every other number.
+        """
         if self.validate and not torch.compiler.is_compiling():
             check_embeddings(z, domains, self.num_domains)
         with torch.autocast(z.device.type, enabled=False):
             z = z.to(self.classifier.weight.dtype)
-            scale = torch.full(z.shape[:-2], self.strength(progress), dtype=z.dtype, device=z.device)
-            return losses.adversarial_loss(z, domains, self.classifier.weight, self.classifier.bias, scale)
+            strength = torch.as_tensor(self.strength(progress), dtype=z.dtype, device=z.device)
+            scale = strength.expand(z.shape[:-2])
+            return losses.adversarial_loss(z, domains.long(), self.classifier.weight, self.classifier.bias, scale)

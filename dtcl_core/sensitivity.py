@@ -62,7 +62,7 @@ class Variation:
         return [{**cell, "protocol": asdict(self.protocol(epochs, probe))} for probe in PROBES for cell in cells]
 
 
-# Where calibration started: written out, so that a default frozen later does not move it.
+# Where calibration started: what it varies is written out, so that a default frozen later does not move it.
 START = Protocol(
     crop_scale=(0.2, 1.0),
     crop_ratio=(0.75, 1.3333333333333333),

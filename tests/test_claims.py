@@ -135,6 +135,16 @@ def test_methods_that_are_alike_at_every_temperature_do_not_reproduce_claim_8():
     assert verdict(claims.judge(Evidence(frame), [8])[8]) == "not reproduced"
 
 
+def test_a_seed_that_is_half_trained_takes_nothing_from_the_others():
+    whole = made_up(0.95, 0.7, seeds=6)
+    begun = whole[(whole.seed < 5) | ((whole.method == "standard") & (whole.tau_alpha < 0.1))]
+    diverged = begun[
+        ~((begun.seed == 4) & (begun.method == "dann") & (begun.lambda_ == 5.0) & (begun.tau_alpha == 0.05))
+    ]
+    contrasts = claims.judge(Evidence(diverged), [8])[8]
+    assert {c.speaks for c in contrasts} == {"for"} and {c.interval.n for c in contrasts} == {4, 5}
+
+
 def test_half_a_grid_is_no_grid():
     whole = made_up(0.95, 0.7)
     half = whole[~((whole.method == "dw_pairs") & (whole.tau_beta == 0.1))]
@@ -220,6 +230,7 @@ def test_claim_13_on_made_up_rows(outside, expected):
             ({"method": "standard", "tau_alpha": 0.1}, level(0.7)),
             ({"method": "dw_outside", "tau_alpha": 0.1}, level(outside)),
             ({"method": "dw_negatives", "tau_alpha": 0.1, "tau_beta": 0.5}, level(0.8)),
+            ({"method": "dw_negatives", "tau_alpha": 0.1, "tau_beta": 0.5, "discriminator": "batch"}, level(0.1)),
         ]
     )
     assert verdict(claims.judge(Evidence(frame))[13]) == expected

@@ -59,6 +59,10 @@ def test_the_mlp_tells_apart_what_no_line_can():
     p = mlp.predict_proba(z)
     assert not p.requires_grad and z.grad is None and torch.allclose(p.sum(-1), torch.ones(600))
     assert mlp.predict_proba(z[None]).shape == (1, 600, 2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert MLPDiscriminator(2).fit(z, domains).predict_proba(z).equal(p), "autocast changes nothing"
+    with torch.inference_mode():
+        assert MLPDiscriminator(2).fit(z, domains).predict_proba(z).equal(p)
     assert MLPDiscriminator(2, calibrate=0.2).fit(z, domains).temperature_ != 1.0
 
 
@@ -73,6 +77,7 @@ def test_mistakes_are_answered_by_one_sentence(kind, data):
         (lambda: kind(2).fit(z, domains), r"domains must be in 0 \.\.\. 1, got 0 \.\.\. 2"),
         (lambda: kind(3).fit(z[:, 0], domains), "z must be floating embeddings"),
         (lambda: kind(3).fit(z[None], domains[None]), r"z must be \[N, k\]"),
+        (lambda: kind(3).fit(z, domains * 0), "all examples are of domain 0: there is nothing to tell apart"),
         (lambda: kind(3).fit(z / 0, domains), "z holds NaN or infinite values"),
         (lambda: kind(3, calibrate=0.001).fit(z[:10], domains[:10]), "holds out 0 of 10 examples"),
     ):
