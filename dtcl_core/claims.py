@@ -27,7 +27,7 @@ import pandas as pd
 import torch
 from scipy import stats
 
-from . import experiments, selection
+from . import experiments, losses, selection
 from .config import SIGMAS
 from .statistics import Interval, mean_interval
 from .traces import Trace
@@ -307,18 +307,23 @@ def temperatures_converge(e: Evidence) -> list[Contrast]:
 
 
 def gradient_formula(e: Evidence) -> list[Contrast]:
-    """Agreement of autograd with exp(s / tau) / tau over the denominator, in digits beyond six, over random batches."""
-    digits = []
+    """Agreement of the library's loss with exp(s / tau) / tau over the denominator, in digits beyond six.
+
+    Anchors meet unit vectors, so that cosines are the coordinates of an anchor scaled to unit length.
+    """
+    digits, n, tau_alpha = [], 8, 0.3
     for seed in range(5):
         generator = torch.Generator().manual_seed(seed)
-        similarity = 2 * torch.rand(8, 8, generator=generator, dtype=torch.float64) - 1
-        tau = 0.05 + torch.rand(8, 8, generator=generator, dtype=torch.float64)
-        s = similarity.clone().requires_grad_()
-        loss = (torch.logsumexp(s / tau, -1) - (s / tau).diagonal()).sum()
-        (found,) = torch.autograd.grad(loss, s)
-        share = (similarity / tau).exp() / tau / (similarity / tau).exp().sum(-1, keepdim=True)
-        off = ~torch.eye(8, dtype=torch.bool)
-        error = ((found - share)[off].abs() / share[off]).max().item()
+        z = torch.randn(n, n, generator=generator, dtype=torch.float64, requires_grad=True)
+        tau = 0.05 + torch.rand(n, n, generator=generator, dtype=torch.float64)
+        units = torch.eye(n, dtype=torch.float64)
+        (found,) = torch.autograd.grad(losses.info_nce(z, units, tau_alpha, tau_neg=tau) * n, z)
+        length = z.detach().norm(dim=-1, keepdim=True)
+        cosine, tau = z.detach() / length, tau.fill_diagonal_(tau_alpha)
+        weight = (cosine / tau).exp()
+        by_cosine = weight / tau / weight.sum(-1, keepdim=True) - units / tau_alpha
+        expected = (by_cosine - (by_cosine * cosine).sum(-1, keepdim=True) * cosine) / length
+        error = ((found - expected).abs().max() / expected.abs().max()).item()
         digits.append(-np.log10(max(error, 1e-16)) - 6)
     return [one("autograd agrees with the formula (digits beyond six)", digits)]
 
@@ -427,16 +432,16 @@ def summary(judged: Mapping[int, Sequence[Contrast]]) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["claim", "says", "verdict", "contrasts", "n"])
 
 
-def report(judged: Mapping[int, Sequence[Contrast]], epochs: int = PAPER_EPOCHS, width: int = 84) -> str:
+def report(judged: Mapping[int, Sequence[Contrast]], epochs: int = PAPER_EPOCHS, width: int = 78) -> str:
     """`summary` as text that fits a page: two lines or three a claim. Short runs are called an early look."""
     lines = []
     if epochs < PAPER_EPOCHS:
         lines = [
-            f"Runs of {epochs} epochs where the paper has {PAPER_EPOCHS}: an early look, not verdicts on its claims.",
+            f"Runs of {epochs} epochs, not the paper's {PAPER_EPOCHS}: an early look, no verdicts.",
             "",
         ]
     for line in summary(judged).itertuples():
-        lines.append(f"{line.claim:>2}  {line.verdict.upper():<22}{line.contrasts:<48}n = {line.n}")
+        lines.append(f"{line.claim:>2}  {line.verdict.upper():<22}{line.contrasts:<42}n = {line.n}")
         lines += textwrap.wrap(line.says, width, initial_indent=" " * 4, subsequent_indent=" " * 4)
     return "\n".join(lines)
 

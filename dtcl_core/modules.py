@@ -116,8 +116,8 @@ class _TwoViews(_Contrastive):
         """The loss of a batch, in nats.
 
         Args:
-            z0, z1: embeddings of two views; row i of both shows the same example.
-            domains: domain of each example.
+            z0, z1: [..., N, k] embeddings of two views; row i of both shows the same example.
+            domains: int [N] (or [..., N]) domain of each example.
             queue: take negatives from there and not from the batch, as MoCo does; `push` z1 (the momentum encoder's
                 view) to it afterwards.
 
@@ -335,6 +335,11 @@ class SupConLoss(_Contrastive):
 
     def forward(self, z0: Tensor, z1: Tensor, labels: Tensor, domains: Tensor | None = None) -> Tensor:
         """The loss of a batch, in nats: the mean over the 2 N anchors.
+
+        Args:
+            z0, z1: [N, k] embeddings of two views.
+            labels: int [N] classes.
+            domains: int [N] domain of each example; needed by the domain-weighted loss.
 
         Raises:
             ValueError: for shapes that do not agree, values that are not finite, or domains out of range.

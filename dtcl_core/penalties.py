@@ -41,7 +41,7 @@ class MMDPenalty(nn.Module):
         self.normalize, self.validate = normalize, validate
 
     def forward(self, z: Tensor, domains: Tensor) -> Tensor:
-        """The penalty; at least 0 up to rounding."""
+        """The penalty, at least 0 up to rounding, of embeddings z [N, k] and domains int [N]."""
         if self.validate and not torch.compiler.is_compiling():
             check_embeddings(z, domains, self.num_domains)
         with torch.autocast(z.device.type, enabled=False):

@@ -257,8 +257,8 @@ def test_every_claim_of_the_paper_is_there_and_summed_up():
     assert [claim.number for claim in CLAIMS] == list(range(1, 16))
     judged = claims.judge(Evidence(papers_rows()))
     told = claims.report(judged)
-    assert all(len(line) <= 84 for line in told.splitlines()) and told.count("REPRODUCED") >= 5
-    assert claims.report(judged, epochs=100).startswith("Runs of 100 epochs where the paper has 400: an early look")
+    assert all(len(line) <= 78 for line in told.splitlines()) and told.count("REPRODUCED") >= 5
+    assert claims.report(judged, epochs=100).startswith("Runs of 100 epochs, not the paper's 400: an early look")
     table = claims.summary(judged)
     assert list(table.claim) == list(range(1, 16)) and set(table.verdict) <= set(VERDICTS)
     assert table.contrasts[0] == "16 for" and table.n[0] == 5
