@@ -9,7 +9,7 @@ from dtcl_core import __main__ as command_line
 from dtcl_core import audit, work
 from dtcl_core.config import Protocol, Run
 from dtcl_core.evaluate import METRICS
-from dtcl_core.results import Store
+from dtcl_core.results import Store, digest
 
 SHORT = Protocol(epochs=1)
 RUNS = [Run(protocol=SHORT), Run("dw_pairs", 0.175, 1.0, protocol=SHORT)]
@@ -27,7 +27,7 @@ def changed(store, path, change):
     (shard,) = store.rows_path.glob("*.jsonl")
     rows = [json.loads(line) for line in shard.read_text().splitlines()]
     (path / "rows").mkdir(parents=True)
-    text = "".join(json.dumps(row) + "\n" for row in change(rows))
+    text = "".join(json.dumps({**row, "digest": digest(row)}) + "\n" for row in change(rows))
     (path / "rows" / shard.name).write_text(text)
     return Store(path)
 
