@@ -249,7 +249,7 @@ def temperature_maps(
                 shown = f".{round(value * 1000):03d}" if value < 0.9995 else "1"
                 if np.isfinite(value):
                     axis.text(c, r, shown, ha="center", va="center", fontsize=7, color="w" if value < 0.8 else "k")
-            _outline(axis, validation[title], "shown", alphas, betas, "#D81B60", "selected")
+            _outline(axis, validation[title], alphas, betas)
             if np.isfinite(grid).any():
                 r, c = np.unravel_index(np.nanargmax(grid), grid.shape)
                 axis.plot(c + 0.38, r - 0.33, marker="*", color="#D81B60", markersize=7)
@@ -264,21 +264,12 @@ def temperature_maps(
     return figure
 
 
-def _outline(
-    axis: plt.Axes,
-    table: pd.DataFrame,
-    column: str,
-    alphas: Sequence[float],
-    betas: Sequence[float],
-    color: str,
-    name: str,
-) -> None:
-    """Frame the cell with the largest value."""
-    if not len(table):
-        return
-    top = table.sort_values([column, "tau_alpha", "tau_beta"], ascending=[False, True, True]).iloc[0]
-    place = (list(alphas).index(top.tau_alpha) - 0.5, list(betas).index(top.tau_beta) - 0.5)
-    axis.add_patch(plt.Rectangle(place, 1, 1, fill=False, edgecolor=color, linewidth=2, label=name))
+def _outline(axis: plt.Axes, cells: pd.DataFrame, alphas: Sequence[float], betas: Sequence[float]) -> None:
+    """Frame the cell with the highest validation accuracy, `shown`."""
+    if len(cells):
+        top = cells.sort_values(["shown", "tau_alpha", "tau_beta"], ascending=[False, True, True]).iloc[0]
+        place = (list(alphas).index(top.tau_alpha) - 0.5, list(betas).index(top.tau_beta) - 0.5)
+        axis.add_patch(plt.Rectangle(place, 1, 1, fill=False, edgecolor="#D81B60", linewidth=2))
 
 
 def all_configurations(means: pd.DataFrame, chosen: pd.DataFrame, metrics: Sequence[str]) -> Figure:

@@ -25,6 +25,9 @@ from .checks import checked_choice, checked_number
 from .classifiers import check_embeddings
 from .contrast import Anchors, Candidates, NegativeQueue, Temperatures, contrast, widened
 
+# Beliefs of anchors and posteriors of candidates, from anchors [N, k], their domains [N] and candidates [M, k].
+Weigher = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+
 
 class HasPosterior(Protocol):
     """Anything with `predict_proba`: `classifiers`, or your own."""
@@ -87,6 +90,15 @@ class _Contrastive(nn.Module):
                 raise ValueError(f"{held} has no negatives to contrast with.")
         return widened(z0), widened(z1)
 
+    def _weigher(self, z: Tensor, domains: Tensor | None) -> Weigher | None:
+        """What gives the beliefs and posteriors that w_ij is made of; None where temperatures do not depend on domains.
+
+        Args:
+            z: [..., N, k] embeddings that a batch-level discriminator is fitted to.
+            domains: [..., N] their domains.
+        """
+        return None
+
     @property
     def weighs(self) -> bool:
         """Whether temperatures depend on domains."""
@@ -127,15 +139,10 @@ class _TwoViews(_Contrastive):
         """
         z0, z1 = self._checked(z0, z1, domains, "loss(z0, z1, domains)", queue)
         views = [(z0, z1), (z1, z0)] if self.symmetric else [(z0, z1)]
-        posterior = self._posterior(z0, z1, domains, queue)
-        total = torch.stack([self._one_way(z, other, domains, queue, posterior) for z, other in views])
+        twice = None if domains is None else torch.cat([domains, domains], -1)
+        weigh = self._weigher(torch.cat([z0, z1], -2), twice)
+        total = torch.stack([self._one_way(z, other, domains, queue, weigh) for z, other in views])
         return total.mean(0)
-
-    def _posterior(
-        self, z0: Tensor, z1: Tensor, domains: Tensor | None, queue: NegativeQueue | None
-    ) -> Callable[[Tensor], Tensor] | None:
-        """What gives the domain posteriors of embeddings; None where temperatures do not depend on them."""
-        return None
 
     def _one_way(
         self,
@@ -143,7 +150,7 @@ class _TwoViews(_Contrastive):
         z_pos: Tensor,
         domains: Tensor | None,
         queue: NegativeQueue | None,
-        posterior: Callable[[Tensor], Tensor] | None,
+        weigh: Weigher | None,
     ) -> Tensor:
         place = torch.arange(z.shape[-2], device=z.device)
         known = domains if self.uses_domains else None
@@ -162,16 +169,13 @@ class _TwoViews(_Contrastive):
             place = place + processes.rank() * z.shape[0]
         else:
             pool, owners, identity = z_pos, known, place
-        belief = q = None
-        if posterior is not None and known is not None:
-            belief, q, known, owners = self._belief(z, known, posterior), posterior(pool), None, None
+        belief = posterior = None
+        if weigh is not None and known is not None:  # what is believed of domains, in place of the domains themselves
+            belief, posterior = weigh(z, known, pool)
+            known = owners = None
         anchors = Anchors(z, place, domains=known, belief=belief)
-        candidates = Candidates(pool, identity, is_negative, domains=owners, posterior=q)
+        candidates = Candidates(pool, identity, is_negative, domains=owners, posterior=posterior)
         return contrast(anchors, candidates, self.temperatures, self.chunk_size)
-
-    def _belief(self, z: Tensor, domains: Tensor, posterior: Callable[[Tensor], Tensor]) -> Tensor:
-        """What is believed of the anchors' domains, [..., N, D]."""
-        raise NotImplementedError
 
 
 class InfoNCELoss(_TwoViews):
@@ -230,39 +234,36 @@ class _DomainWeighted(_Contrastive):
         self.l2 = float(checked_number("l2", l2, 0.0, above=True))
         self.discriminator = discriminator
 
-    def _batch_or_given(self, z: Tensor, domains: Tensor) -> Callable[[Tensor], Tensor]:
-        given = self.discriminator
-        if given is not None:
+    def _weigher(self, z: Tensor, domains: Tensor | None) -> Weigher:
+        assert domains is not None  # `_checked` asked for them
+        predict = self._fitted(z.detach(), domains.long()) if self.discriminator is None else self.discriminator
+        num_domains = self.temperatures.num_domains
 
-            def known(other: Tensor) -> Tensor:
-                with torch.no_grad():
-                    q = given.predict_proba(other.detach()).to(other.dtype)
-                if q.shape[-1] != self.temperatures.num_domains:
-                    raise ValueError(
-                        f"the discriminator knows {q.shape[-1]} domains, the loss {self.temperatures.num_domains}."
-                    )
-                return q
+        def posterior(other: Tensor) -> Tensor:
+            with torch.no_grad(), torch.autocast(other.device.type, enabled=False):
+                q = predict.predict_proba(other.detach()).to(other.dtype)
+            if q.shape[-1] != num_domains:
+                raise ValueError(f"the discriminator knows {q.shape[-1]} domains, the loss {num_domains}.")
+            return q
 
-            return known
-        z, domains = z.detach(), domains.long()
+        def weigh(z: Tensor, known: Tensor, pool: Tensor) -> tuple[Tensor, Tensor]:
+            if self.weighting == "pairs":
+                return posterior(z), posterior(pool)
+            return F.one_hot(known.long(), num_domains).to(z.dtype).expand(*z.shape[:-1], -1), posterior(pool)
+
+        return weigh
+
+    def _fitted(self, z: Tensor, domains: Tensor) -> logistic.LogisticModel:
+        """A linear discriminator of the batch, or with `gather` of all processes' batches."""
+        if self.gather:
+            z, domains = processes.all_gather(z), processes.all_gather(domains)
         single = (domains == domains[..., :1]).all(-1)
         if self.validate and not torch.compiler.is_compiling() and bool(single.any()):
             raise ValueError(
-                f"all examples are of domain {int(domains[single][..., 0].flatten()[0]) if domains.dim() > 1 else int(domains[0])}: a discriminator fitted on this batch knows no "
-                "other; give one that was fitted on more (discriminator=...)."
+                f"all examples are of domain {int(domains[..., 0][single][0])}: a discriminator fitted on this batch knows "
+                "no other; give one that was fitted on more (discriminator=...)."
             )
-        model = logistic.LogisticModel(*_fit_linear(z, domains, self.temperatures.num_domains, self.l2))
-
-        def posterior(other: Tensor) -> Tensor:
-            with torch.autocast(other.device.type, enabled=False):
-                return model.predict_proba(other.detach())
-
-        return posterior
-
-    def _belief(self, z: Tensor, domains: Tensor, posterior: Callable[[Tensor], Tensor]) -> Tensor:
-        if self.weighting == "pairs":
-            return posterior(z)
-        return F.one_hot(domains.long(), self.temperatures.num_domains).to(z.dtype).expand(*z.shape[:-1], -1)
+        return logistic.LogisticModel(*_fit_linear(z, domains, self.temperatures.num_domains, self.l2))
 
 
 class DomainWeightedInfoNCELoss(_DomainWeighted, _TwoViews):
@@ -306,15 +307,6 @@ class DomainWeightedInfoNCELoss(_DomainWeighted, _TwoViews):
         _TwoViews.__init__(self, adaptive, symmetric, gather, chunk_size, validate)
         self._weigh_by(weighting, discriminator, l2)
 
-    def _posterior(
-        self, z0: Tensor, z1: Tensor, domains: Tensor | None, queue: NegativeQueue | None
-    ) -> Callable[[Tensor], Tensor]:
-        assert domains is not None
-        both, twice = torch.cat([z0, z1], -2), torch.cat([domains, domains], -1)
-        if self.gather and self.discriminator is None:
-            both, twice = processes.all_gather(both.detach()), processes.all_gather(twice)
-        return self._batch_or_given(both, twice)
-
 
 class SupConLoss(_Contrastive):
     """Supervised contrast (Khosla et al. 2020, L_out): all examples of an anchor's class are its positives, in both views.
@@ -351,21 +343,16 @@ class SupConLoss(_Contrastive):
                 f"{tuple(z0.shape)}."
             )
         z, identity = torch.cat([z0, z1], -2), torch.cat([labels, labels])
-        known = torch.cat([domains, domains]) if domains is not None and self.uses_domains else None
-        pool, owners, ids = z, known, identity
+        known = None if domains is None else torch.cat([domains, domains])
+        pool, ids = z, identity
         itself = torch.arange(z.shape[-2], device=z.device)
         if self.gather:
             pool, ids = processes.all_gather(z), processes.all_gather(identity)
-            owners = None if known is None else processes.all_gather(known)
             itself = itself + processes.rank() * z.shape[0]
-        belief, posterior = self._weights(z, known, pool, owners)
+        weigh = self._weigher(z, known)
+        belief, posterior = (None, None) if weigh is None or known is None else weigh(z, known, pool)
         anchors = Anchors(z, identity, itself, belief=belief)
         return contrast(anchors, Candidates(pool, ids, posterior=posterior), self.temperatures, self.chunk_size)
-
-    def _weights(
-        self, z: Tensor, known: Tensor | None, pool: Tensor, owners: Tensor | None
-    ) -> tuple[Tensor | None, Tensor | None]:
-        return None, None
 
 
 class DomainWeightedSupConLoss(_DomainWeighted, SupConLoss):
@@ -396,10 +383,3 @@ class DomainWeightedSupConLoss(_DomainWeighted, SupConLoss):
         adaptive = _adaptive(tau_alpha, tau_beta, tau_min, num_domains)
         _Contrastive.__init__(self, adaptive, gather, chunk_size, validate)
         self._weigh_by(weighting, discriminator, l2)
-
-    def _weights(
-        self, z: Tensor, known: Tensor | None, pool: Tensor, owners: Tensor | None
-    ) -> tuple[Tensor | None, Tensor | None]:
-        assert known is not None and owners is not None
-        posterior = self._batch_or_given(pool, owners)
-        return self._belief(z, known, posterior), posterior(pool)
