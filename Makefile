@@ -1,14 +1,20 @@
 # Two commands on a fresh clone: `make book` and `make test`. Both install what they need into .venv first.
+# `make test CONSTRAINTS=constraints.txt` installs the exact versions that the committed numbers were last checked with.
 PYTHON ?= python3
 VENV := .venv
+CONSTRAINTS ?=
 READY := $(VENV)/.ready
 
-.PHONY: book test notebooks clean
+# What needs no notebook, book or cluster; run by `make test-core` on other versions of Python and PyTorch.
+NOT_CORE := book pages package figures cluster chapter_parameters
+CORE := tests $(NOT_CORE:%=--ignore=tests/test_%.py) dtcl_core
+
+.PHONY: book test test-core notebooks clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --upgrade pip
-	$(VENV)/bin/python -m pip install --quiet -e ".[book,test]"
+	$(VENV)/bin/python -m pip install --quiet $(addprefix -c ,$(CONSTRAINTS)) -e ".[book,test]"
 	touch $(READY)
 
 book: $(READY)  ## build the book into _build/html
@@ -18,8 +24,19 @@ book: $(READY)  ## build the book into _build/html
 test: $(READY)  ## everything CI runs: unit tests, doctests, chapters against their committed outputs
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n auto --dist loadfile -q
 
+test-core:  ## the wheel alone in an empty environment, then its tests: make test-core TORCH=2.6.0 TORCHVISION=0.21.0
+	rm -rf $(VENV)-core build dist
+	$(PYTHON) -m venv $(VENV)-core
+	$(VENV)-core/bin/python -m pip install --quiet --upgrade pip
+	$(VENV)-core/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(VENV)-core/bin/python -m pip install --quiet torch==$(TORCH) dist/dtcl-*.whl
+	cd /tmp && DTCL_RESULTS=$(CURDIR)/dist $(CURDIR)/$(VENV)-core/bin/python -I -m dtcl_core run main_table --seeds 1
+	$(VENV)-core/bin/python -m pip install --quiet torchvision==$(TORCHVISION) pytest pytest-xdist hypothesis \
+		scikit-learn pytorch-metric-learning
+	OMP_NUM_THREADS=1 $(VENV)-core/bin/python -m pytest -o addopts=--doctest-modules -n auto --dist loadfile -q $(CORE)
+
 notebooks: $(READY)  ## run the chapters in place and keep their text outputs, after code or results changed
 	$(VENV)/bin/python book/refresh.py
 
 clean:
-	rm -rf _build
+	rm -rf _build build dist

@@ -229,12 +229,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command == "benchmark":
         options.rest = unknown + options.rest
     elif unknown:
-        parser().error(f"unrecognized arguments: {' '.join(unknown)}")
+        parser().error(f"unrecognized arguments: {', '.join(map(repr, unknown))}")
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
         return COMMANDS[options.command](options)
     except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        said = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(error))  # names of files may hold anything
+        print(f"error: {said}", file=sys.stderr)
         return 2
 
 

@@ -259,7 +259,7 @@ class Run(Checked):
     protocol: Protocol = field(default_factory=Protocol)
 
     def __post_init__(self) -> None:
-        if self.method not in ALL_METHODS:
+        if not isinstance(self.method, str) or self.method not in ALL_METHODS:
             raise ValueError(f"unknown method {self.method!r}: the methods are {', '.join(METHODS)}.")
         super().__post_init__()
         uses = ALL_METHODS[self.method].uses

@@ -8,8 +8,8 @@ a sub-grid) and `paper`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from . import sensitivity
@@ -20,15 +20,17 @@ from .methods import METHODS
 
 @dataclass(frozen=True)
 class Preset:
-    """How much of an experiment is asked for: number of seeds, epochs, and what it is for."""
+    """How much of an experiment is asked for: number of seeds, epochs, what it is for, and changes to the protocol."""
 
     seeds: int
     epochs: int
     purpose: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
 
+MAX_SEEDS = 1000  # a slip of the keyboard is no wish for a million runs
 PRESETS = {
-    "smoke": Preset(2, 1, "real training in seconds; its numbers mean nothing"),
+    "smoke": Preset(2, 1, "real training on a fifth of the images, in seconds", {"split_sizes": (1386, 231, 231, 462)}),
     "laptop": Preset(3, 100, "short runs of a sub-grid, hours on a CPU at most"),
     "core": Preset(5, 400, "full runs of the paper's selected cells and a few beside them; part of its grid"),
     "paper": Preset(5, 400, "the paper's grid"),
@@ -154,14 +156,16 @@ class Experiment:
             sigma: one or more colour spreads; None: the experiment's.
             methods: names, or one string of names with commas; None or "all": the experiment's.
             tau_alpha: temperatures to try instead of the preset's.
-            protocol: what all runs share, but for the epochs; None: the default.
+            protocol: what all runs share, but for the epochs; None: the default (on fewer images in "smoke").
 
         Raises:
             ValueError: for anything out of range or unknown; the message names it.
         """
         size = PRESETS[checked_choice("preset", preset, tuple(PRESETS))]
-        count = checked_number("seeds", size.seeds if seeds is None else seeds, 1, integer=True)
-        shared = dataclasses.replace(protocol or Protocol(), epochs=size.epochs if epochs is None else epochs)
+        count = checked_number("seeds", size.seeds if seeds is None else seeds, 1, MAX_SEEDS, integer=True)
+        shared = dataclasses.replace(
+            protocol or Protocol(**size.changes), epochs=size.epochs if epochs is None else epochs
+        )
         chosen = set(self._chosen(methods))
         settings = [setting for setting in self.settings(preset) if setting["method"] in chosen]
         if sigma is not None:
@@ -178,6 +182,8 @@ class Experiment:
     def _chosen(self, methods: str | Iterable[str] | None) -> Sequence[str]:
         if methods is None or methods == "all":
             return self.methods
+        if not isinstance(methods, Iterable):
+            raise ValueError(f"methods must be names with commas between them, got {methods!r}.")
         names = [m.strip() for m in methods.split(",")] if isinstance(methods, str) else list(methods)
         if not names:
             raise ValueError("methods must name at least one method.")

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pandas as pd
 
@@ -13,7 +14,7 @@ from .checks import checked_choice
 from .config import HYPERPARAMETERS, Run
 from .device import resolve_device
 from .experiments import OUTSIDE, REGISTRY, listed_numbers, wants_trace
-from .results import Store
+from .results import Store, check_writable
 from .traces import Trace
 from .work import compute, default_store
 
@@ -56,7 +57,7 @@ def number_list(name: str, text: object) -> list[float]:
 
 
 def obtain(
-    experiment: str, preset: str, compute_missing: bool, device: str, **options: object
+    experiment: str, preset: str, compute_missing: bool, device: str, save: str | None = None, **options: object
 ) -> tuple[list[Run], pd.DataFrame]:
     """The runs of an experiment and the rows that exist, after training the missing ones if asked to.
 
@@ -65,6 +66,7 @@ def obtain(
         preset: "smoke", "laptop", "core" or "paper".
         compute_missing: train what is missing; False reads only.
         device: "auto", "cpu" or "cuda"; checked in any case.
+        save: a folder that figures will be written to, tried before any training.
         options: seeds, epochs, sigma, methods, tau_alpha, protocol: see `experiments.Experiment.runs`.
 
     Returns:
@@ -72,9 +74,14 @@ def obtain(
 
     Raises:
         ValueError: for a parameter out of range, before any training.
+        OSError: for a folder that cannot be written.
     """
     checked_choice("compute", compute_missing, (True, False))
     resolve_device(device)
+    if save is not None and not (isinstance(save, str) and save):
+        raise ValueError(f"save must be the name of a folder, got {save!r}.")
+    if save is not None:
+        check_writable(Path(save), "figures")
     chosen = REGISTRY[experiment]
     runs = chosen.runs(preset, **options)  # type: ignore[arg-type]
     store: Store = default_store(preset)

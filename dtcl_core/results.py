@@ -125,6 +125,16 @@ def write_whole(text: str, target: Path) -> None:
         raise
 
 
+def check_writable(folder: Path, what: str) -> None:
+    """Raise OSError, naming the folder, unless a file could be written into it now; the folder is made."""
+    try:
+        write_whole("", folder / f".{secrets.token_hex(4)}.probe")
+        for probe in folder.glob(".*.probe"):
+            probe.unlink(missing_ok=True)
+    except OSError as error:
+        raise OSError(f"{what} cannot be written to {folder}: {error.strerror or error}.") from None
+
+
 class Store:
     """A folder of shards.
 
@@ -153,12 +163,7 @@ class Store:
 
     def check_writable(self) -> None:
         """Raise OSError, naming the folder, unless a shard could be written now."""
-        try:
-            write_whole("", self.rows_path / f".{secrets.token_hex(4)}.probe")
-            for probe in self.rows_path.glob(".*.probe"):
-                probe.unlink(missing_ok=True)
-        except OSError as error:
-            raise OSError(f"results cannot be written to {self.rows_path}: {error.strerror or error}.") from None
+        check_writable(self.rows_path, "results")
 
     def add_trace(self, trace: Trace) -> None:
         """Write what a run recorded; a later trace of the same run replaces it."""

@@ -1,10 +1,13 @@
 """Shared by all tests: small protocols, and one thread a worker so that parallel tests do not fight for cores."""
 
 import os
+import signal
+import warnings
 
 import pytest
 import torch
 
+from dtcl_core import pretrain
 from dtcl_core.config import Protocol, Run
 
 if os.environ.get("PYTEST_XDIST_WORKER"):
@@ -41,3 +44,25 @@ def all_methods(tiny) -> list[Run]:
         Run("color_jitter", 0.2, protocol=tiny),
         Run("color_jitter", 0.3, protocol=tiny),
     ]
+
+
+class Reached(BaseException):
+    """Training would begin here."""
+
+
+@pytest.fixture
+def nothing_trains(tmp_path, monkeypatch):
+    """An empty store, and what is raised where training would begin."""
+
+    def reached(*_, **__):
+        raise Reached
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DTCL_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setattr(pretrain, "train", reached)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    shown = warnings.showwarning
+    yield Reached
+    warnings.showwarning = shown
+    for number, handler in handlers.items():
+        signal.signal(number, handler)

@@ -67,7 +67,7 @@ def test_options_narrow_and_change_the_runs():
     ("options", "message"),
     [
         ({"preset": "full"}, "preset must be one of 'smoke', 'laptop', 'core', 'paper', got 'full'"),
-        ({"seeds": 0}, "seeds must be an integer >= 1, got 0"),
+        ({"seeds": 0}, "seeds must be an integer >= 1 and <= 1000, got 0"),
         ({"seeds": 2.5}, "seeds must be an integer"),
         ({"epochs": 0}, "epochs must be"),
         ({"sigma": -5}, "sigma must be a number >= 0, got -5"),

@@ -1,0 +1,156 @@
+"""Whatever is typed either runs or is refused in one readable line before any training; whatever is accepted trains."""
+
+import dataclasses
+import json
+import os
+
+from hypothesis import HealthCheck, assume, example, given, settings
+from hypothesis import strategies as st
+
+from dtcl_core import __main__ as command_line
+from dtcl_core import evaluate, pretrain, results
+from dtcl_core.config import Protocol, Run
+from dtcl_core.experiments import PRESETS, REGISTRY
+from dtcl_core.methods import METHODS
+
+# The same examples at every call: a test that fails today must fail tomorrow. DTCL_EXAMPLES=10 tries ten times as many.
+TIMES = int(os.environ.get("DTCL_EXAMPLES", "1"))
+settings.register_profile("dtcl", derandomize=True, database=None, deadline=None, print_blob=False)
+settings.load_profile("dtcl")
+SHARED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+
+WORDS = st.text(st.characters(exclude_characters="/.\0", exclude_categories=["Cs"]), max_size=6)
+SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-3, 40), st.integers(), st.floats(), WORDS)
+ODD = st.one_of(SCALARS, st.lists(SCALARS, max_size=4), st.dictionaries(WORDS, SCALARS, max_size=2))
+
+
+def is_readable(text: str) -> bool:
+    """One line that a person can read: it says something, ends, and is no traceback."""
+    return 10 < len(text) < 600 and text.isprintable() and "Traceback" not in text and "object at 0x" not in text
+
+
+# --- configurations -----------------------------------------------------------------------------------------------
+
+
+@given(st.sampled_from(dataclasses.fields(Protocol)), ODD)
+@settings(max_examples=400 * TIMES)
+def test_a_protocol_takes_a_value_or_refuses_it_in_a_line(field, value):
+    try:
+        protocol = Protocol(**{field.name: value})
+    except ValueError as error:
+        assert is_readable(str(error)) and (field.name in str(error) or "kernels" in str(error))
+        return
+    run = Run(protocol=protocol)
+    again = Run.from_dict(json.loads(json.dumps(run.to_dict())))
+    assert again == run and again.key == run.key
+
+
+@given(st.dictionaries(st.sampled_from([f.name for f in dataclasses.fields(Run)]), ODD, max_size=4))
+@settings(max_examples=400 * TIMES)
+@example({"method": "dw_pairs", "tau_beta": 0.5, "discriminator": "batch"})
+def test_a_run_takes_its_values_or_refuses_them_in_a_line(values):
+    try:
+        run = Run(**values)
+    except ValueError as error:
+        assert is_readable(str(error))
+        return
+    assert Run.from_dict(json.loads(json.dumps(run.to_dict()))).key == run.key
+    assert is_readable(str(run))
+
+
+def any_number(low: float, high: float, above: bool = False, integer: bool = False) -> st.SearchStrategy:
+    """Numbers that a field accepts, the extreme ones too; integers stay small, for they cost time and memory."""
+    if integer:
+        return st.integers(int(low), int(min(high, low + 12)))
+    return st.floats(low, min(high, 1e30), exclude_min=above, width=64)
+
+
+def values_of(field: dataclasses.Field) -> st.SearchStrategy:
+    if "choices" in field.metadata:
+        return st.sampled_from(field.metadata["choices"])
+    if "range" in field.metadata:
+        return any_number(**field.metadata["range"])
+    length = field.metadata["length"]
+    each = any_number(**field.metadata["each"])
+    return st.lists(each, min_size=length or 1, max_size=length or 3).map(tuple)
+
+
+SMALL = {"split_sizes": st.just((224, 40, 40, 40)), "epochs": st.just(1), "batch_size": st.sampled_from([8, 64, 224])}
+FREE = [f for f in dataclasses.fields(Protocol) if f.name not in SMALL]
+FEW_CHANGES = st.lists(st.sampled_from(FREE), max_size=5, unique_by=lambda f: f.name)
+
+
+@st.composite
+def accepted_runs(draw: st.DrawFn) -> Run:
+    changes = {f.name: draw(values_of(f), label=f.name) for f in draw(FEW_CHANGES)}
+    method = draw(st.sampled_from(list(METHODS)))
+    uses = METHODS[method].uses
+    head = draw(st.sampled_from([(None, None), ("linear", 3), ("mlp", 1)]))
+    try:
+        protocol = Protocol(**changes, **{name: draw(values) for name, values in SMALL.items()})
+        return Run(
+            method,
+            tau_alpha=draw(any_number(0.0, 1e30, above=True)),
+            tau_beta=draw(any_number(0.0, 1e30)) if "tau_beta" in uses else None,
+            lambda_=draw(any_number(0.0, 1e30)) if "lambda_" in uses else None,
+            sigma=draw(any_number(0.0, 1e30)),
+            discriminator=draw(st.sampled_from(["global", "batch"])) if "discriminator" in uses else None,
+            projector=head[0],
+            projector_dim=head[1],
+            protocol=protocol,
+        )
+    except ValueError:
+        assume(False)
+
+
+@given(accepted_runs())
+@settings(max_examples=15 * TIMES, suppress_health_check=SHARED)
+def test_whatever_is_accepted_trains_to_a_sound_row(run):
+    stack = pretrain.train([run], "cpu")
+    for row in results.make_rows(stack, evaluate.evaluate(stack)):
+        results.check_row(json.loads(json.dumps(row, allow_nan=False)))
+
+
+# --- the command line ---------------------------------------------------------------------------------------------
+
+
+NUMERIC = st.one_of(st.integers(-3, 12).map(str), st.integers().map(str), st.floats().map(str))
+SOUND = {
+    "--preset": st.sampled_from(list(PRESETS)),
+    "--device": st.sampled_from(["auto", "cpu", "cuda", "cuda:7", "cuda:²"]),
+    "--methods": st.lists(st.sampled_from(list(METHODS)), max_size=3).map(",".join),
+    "--sigma": st.lists(NUMERIC, max_size=3).map(",".join),
+    "--tau-alpha": st.lists(NUMERIC, max_size=3).map(",".join),
+    "--shard": st.tuples(st.integers(-1, 3), st.integers(-1, 3)).map(lambda pair: f"{pair[0]}/{pair[1]}"),
+    "--precision": st.sampled_from(["auto", "float32", "bfloat16", "float16"]),
+    "--engine": st.just("local"),
+    "--results": WORDS,
+}
+OPTIONS = [*SOUND, "--seeds", "--epochs", "--stack-size", "--time-limit", "-n", "--seed", "--max-epochs", "--color"]
+OPTION = st.sampled_from(OPTIONS).flatmap(
+    lambda name: st.tuples(st.just(name), SOUND.get(name, NUMERIC) | NUMERIC | WORDS).map(list) | st.just([name])
+)
+BEGINNING = st.one_of(
+    st.sampled_from(list(REGISTRY)).map(lambda name: ["run", name]), st.sampled_from([["audit"], ["run"], []]), WORDS.map(lambda w: [w])
+)  # fmt: skip
+LINES = st.tuples(BEGINNING, st.lists(OPTION, max_size=3)).map(lambda parts: sum(parts[1], parts[0]))
+
+
+@given(LINES)
+@settings(max_examples=250 * TIMES, suppress_health_check=SHARED)
+@example(["run", "main_table", "--seeds", "1000000000"])
+@example(["run", "main_table", "--bogus", "two\nlines"])
+def test_a_command_line_runs_or_is_refused_in_a_line(nothing_trains, capsys, line):
+    capsys.readouterr()
+    try:
+        status = command_line.main(line)
+    except nothing_trains:
+        return
+    except SystemExit as exit_:  # argparse: usage first, the reason on the last line; --help asks for no more
+        status = exit_.code
+    said = capsys.readouterr().err
+    if status == 2:
+        assert is_readable(said.splitlines()[-1]) and "error: " in said.splitlines()[-1], said
+        assert said.startswith("usage: ") or len(said.splitlines()) == 1, said
+    else:
+        assert status == 0 and not said
