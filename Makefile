@@ -6,7 +6,7 @@ CONSTRAINTS ?=
 READY := $(VENV)/.ready
 
 # What needs no notebook, book or cluster; run by `make test-core` on other versions of Python and PyTorch.
-NOT_CORE := book pages package figures cluster chapter_parameters
+NOT_CORE := book pages package figures cluster chapter_parameters speed
 CORE := tests $(NOT_CORE:%=--ignore=tests/test_%.py) dtcl_core
 
 .PHONY: book test test-core notebooks clean
@@ -33,7 +33,7 @@ test-core:  ## the wheel alone in an empty environment, then its tests: make tes
 	cd /tmp && DTCL_RESULTS=$(CURDIR)/dist $(CURDIR)/$(VENV)-core/bin/python -I -m dtcl_core run main_table --seeds 1
 	$(VENV)-core/bin/python -m pip install --quiet torchvision==$(TORCHVISION) pytest pytest-xdist hypothesis \
 		scikit-learn pytorch-metric-learning
-	OMP_NUM_THREADS=1 $(VENV)-core/bin/python -m pytest -o addopts=--doctest-modules -n auto --dist loadfile -q $(CORE)
+	OMP_NUM_THREADS=1 $(VENV)-core/bin/python -m pytest -o addopts="--doctest-modules --doctest-ignore-import-errors" -n auto --dist loadfile -q $(CORE)
 
 notebooks: $(READY)  ## run the chapters in place and keep their text outputs, after code or results changed
 	$(VENV)/bin/python book/refresh.py

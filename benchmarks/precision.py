@@ -23,7 +23,7 @@ CELLS = [("standard", 0.1, None), ("dw_negatives", 0.05, 1.0), ("dw_pairs", 0.05
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=12)
     parser.add_argument("--epochs", type=int, default=20)
     options = parser.parse_args()
     device, protocol = resolve_device(options.device), Protocol(epochs=options.epochs)

@@ -118,7 +118,7 @@ def run(*arguments, **kwargs):
         (["--methods", "simclr"], "unknown method 'simclr'"),
         (["--tau-alpha", "0"], "tau_alpha must be a number > 0, got 0"),
         (["--tau-alpha", "low"], "expected numbers with commas"),
-        (["--seeds", "0"], "seeds must be an integer >= 1, got 0"),
+        (["--seeds", "0"], "seeds must be an integer >= 1 and <= 1000, got 0"),
         (["--epochs", "0"], "epochs must be an integer >= 1, got 0"),
         (["--device", "tpu"], "device must be auto, cpu or cuda, got 'tpu'"),
         (["--stack-size", "0"], "--stack-size must be at least 1"),
