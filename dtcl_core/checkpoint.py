@@ -51,4 +51,12 @@ def read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
     content = whole[DIGEST_BYTES:]
     if hashlib.sha256(content).digest() != whole[:DIGEST_BYTES]:
         raise ValueError("it is not as it was written")
-    return torch.load(io.BytesIO(content), map_location=device, weights_only=True)
+    try:
+        state = torch.load(io.BytesIO(content), map_location=device, weights_only=True)
+    except Exception as error:  # whatever the reader stumbles over; its messages are pages long
+        raise ValueError(f"it holds more than tensors and plain values ({type(error).__name__})") from None
+    if not isinstance(state, dict) or not isinstance(state.get("losses"), list):
+        raise ValueError("it holds no state of a stack")
+    if state.get("epoch") != len(state["losses"]):
+        raise ValueError(f"it says epoch {state.get('epoch')!r} and has the losses of {len(state['losses'])}")
+    return state

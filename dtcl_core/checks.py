@@ -7,6 +7,22 @@ from numbers import Integral, Real
 from typing import Any
 
 
+def is_finite(value: Real) -> bool:
+    """Whether it is, as a float; an integer may be too large for one."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def shown(value: Any) -> str:
+    """A value as a message shows it: its `repr`, cut where it is long."""
+    if isinstance(value, Integral) and not isinstance(value, bool) and abs(int(value)) > 10**30:
+        return "a number of more than thirty digits"
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
 def checked_number(
     name: str, value: Any, low: float = 0.0, high: float = math.inf, *, above: bool = False, integer: bool = False
 ) -> int | float:
@@ -22,19 +38,19 @@ def checked_number(
     Raises:
         ValueError: naming the value and what is accepted.
     """
-    good = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    good = isinstance(value, Real) and not isinstance(value, bool) and is_finite(value)
     good = good and (value > low if above else value >= low) and value <= high
     if good and integer and not isinstance(value, Integral):
         good = float(value).is_integer()
     if not good:
         kind = "an integer" if integer else "a number"
         bound = f"{'>' if above else '>='} {low:g}" + ("" if high == math.inf else f" and <= {high:g}")
-        raise ValueError(f"{name} must be {kind} {bound}, got {value!r}.")
+        raise ValueError(f"{name} must be {kind} {bound}, got {shown(value)}.")
     return int(value) if integer else float(value) + 0.0  # + 0.0 turns -0.0 into 0.0
 
 
 def checked_choice(name: str, value: Any, accepted: tuple[Any, ...] | list[Any]) -> Any:
     """`value`, or a ValueError that names it and what is accepted (True is not 1 here)."""
     if not any(value is a or (type(value) is type(a) and value == a) for a in accepted):
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, accepted))}, got {value!r}.")
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, accepted))}, got {shown(value)}.")
     return value

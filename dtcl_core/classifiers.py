@@ -74,11 +74,10 @@ class Discriminator:
         Raises:
             ValueError: for shapes that do not agree, embeddings that are not finite, or a domain out of range.
         """
-        check_embeddings(z, domains, self.num_domains)
+        check_embeddings(z, domains, self.num_domains, needed=True)
         if z.dim() != 2:
             raise ValueError(f"z must be [N, k], got {tuple(z.shape)}.")
-        if bool((domains == domains[0]).all()):
-            raise ValueError(f"all examples are of domain {int(domains[0])}: there is nothing to tell apart.")
+        self.dim_ = z.shape[-1]
         with torch.inference_mode(False), torch.autocast(z.device.type, enabled=False):
             z = z.detach().clone()
             self._fit_and_calibrate(z.float() if z.dtype in (torch.float16, torch.bfloat16) else z, domains.long())
@@ -104,9 +103,13 @@ class Discriminator:
 
         Raises:
             RuntimeError: before `fit`.
+            ValueError: for embeddings of another width than those fitted to.
         """
         if not self.fitted_:
             raise RuntimeError(f"this {type(self).__name__} is not fitted yet; call fit(z, domains) first.")
+        if not isinstance(z, Tensor) or z.dim() < 2 or z.shape[-1] != self.dim_:
+            given = tuple(z.shape) if isinstance(z, Tensor) else type(z).__name__
+            raise ValueError(f"z must be embeddings [..., N, {self.dim_}], as those fitted to, got {given}.")
         z = z.float() if z.dtype in (torch.float16, torch.bfloat16) else z
         with torch.autocast(z.device.type, enabled=False):
             return (self._logits(z) / self.temperature_).softmax(-1)
@@ -116,8 +119,11 @@ class Discriminator:
         return self.predict_proba(z).argmax(-1)
 
     def score(self, z: Tensor, domains: Tensor) -> float:
-        """Fraction of domains predicted correctly."""
-        return (self.predict(z) == domains).double().mean().item()
+        """Fraction of domains [..., N] predicted correctly from embeddings z [..., N, k]."""
+        predicted = self.predict(z)
+        if not isinstance(domains, Tensor) or domains.shape != predicted.shape:
+            raise ValueError(f"domains must be integers {list(predicted.shape)}, one an embedding.")
+        return (predicted == domains).double().mean().item()
 
     def _fit(self, z: Tensor, domains: Tensor) -> None:
         raise NotImplementedError
@@ -202,8 +208,21 @@ class MLPDiscriminator(Discriminator):
         return F.linear(F.relu(F.linear(x, first, bias)), second, offset)
 
 
-def check_embeddings(z: Tensor, domains: Tensor | None = None, num_domains: int | None = None, name: str = "z") -> None:
-    """Raise ValueError unless embeddings (and domains) can be used; reads from the device, so call it in eager mode only."""
+def check_embeddings(
+    z: Tensor, domains: Tensor | None = None, num_domains: int | None = None, name: str = "z", needed: bool = False
+) -> None:
+    """Raise ValueError unless embeddings can be used; reads from the device, so call it in eager mode only.
+
+    Args:
+        z: [..., N, k] embeddings.
+        domains: int [N] or [..., N]; None where there are none.
+        num_domains: how many there may be; None: any number.
+        name: how a message calls z.
+        needed: whether domains must be given, and more than one of them be there.
+    """
+    for what, value in ((name, z), ("domains", domains)):
+        if not isinstance(value, Tensor) and (value is not None or (needed and what == "domains")):
+            raise ValueError(f"{what} must be a tensor, got {type(value).__name__}.")
     if z.dim() < 2 or not z.is_floating_point() or not z.shape[-2]:
         raise ValueError(f"{name} must be floating embeddings [..., N, k], got {z.dtype} {tuple(z.shape)}.")
     if not bool(z.isfinite().all()):
@@ -215,7 +234,9 @@ def check_embeddings(z: Tensor, domains: Tensor | None = None, num_domains: int 
         raise ValueError(
             f"domains must be integers [{z.shape[-2]}], one an example, got {domains.dtype} {tuple(domains.shape)}."
         )
-    if num_domains is not None and domains.numel():
-        low, high = int(domains.min()), int(domains.max())
-        if low < 0 or high >= num_domains:
-            raise ValueError(f"domains must be in 0 ... {num_domains - 1}, got {low} ... {high}.")
+    low, high = int(domains.min()), int(domains.max())
+    if low < 0 or (num_domains is not None and high >= num_domains):
+        accepted = "0 or more" if num_domains is None else f"in 0 ... {num_domains - 1}"
+        raise ValueError(f"domains must be {accepted}, got {low} ... {high}.")
+    if needed and bool((domains == domains[..., :1]).all()):
+        raise ValueError(f"all examples are of domain {low}: there is nothing to tell apart.")

@@ -167,11 +167,17 @@ class NegativeQueue(nn.Module):
 
     @torch.no_grad()
     def push(self, z: Tensor, domains: Tensor, *, gather: bool = False) -> None:
-        """Add embeddings z [N, k] and their domains [N], and drop the oldest; with `gather`, those of all processes."""
+        """Add embeddings z [N, k] and their domains [N], and drop the oldest; with `gather`, those of all processes.
+
+        Raises:
+            ValueError: for shapes that do not agree, domains that are no integers >= 0, or embeddings that are not finite.
+        """
         if z.dim() != 2 or z.shape[-1] != self.z.shape[-1] or domains.shape != z.shape[:1]:
             raise ValueError(
                 f"z must be [N, {self.z.shape[-1]}] and domains [N], got {tuple(z.shape)} and {tuple(domains.shape)}."
             )
+        if domains.is_floating_point() or domains.dtype == torch.bool or bool((domains < 0).any()):
+            raise ValueError(f"domains must be integers >= 0, got {domains.dtype}, lowest {domains.min().item()}.")
         if gather:
             z, domains = processes.all_gather(z.detach()), processes.all_gather(domains)
         if not bool(z.isfinite().all()):

@@ -51,12 +51,28 @@ def all_gather(x: Tensor) -> Tensor:
     return torch.cat(parts)
 
 
-def check_same_size(x: Tensor) -> None:
-    """Raise ValueError unless all processes hold equally many examples."""
-    if active():
-        mine = torch.tensor([x.shape[0]], device=x.device)
-        sizes = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
-        dist.all_gather(sizes, mine)
-        held = [int(size) for size in sizes]
-        if len(set(held)) > 1:
-            raise ValueError(f"gather needs batches of one size on all processes, got {held}; set drop_last=True.")
+def check_alike(x: Tensor, problem: ValueError | None = None, exchanged: bool = True) -> None:
+    """Whether all processes may go on to exchange their x [N, k]; none is left waiting for one that may not.
+
+    Args:
+        x: what this process holds; not looked at where there is a problem.
+        problem: what this process found wrong with its inputs.
+        exchanged: False where x stays here, and only this process's problem is raised.
+
+    Raises:
+        ValueError: on every process, if one has a problem (its own is raised there), or they differ in N, k or width.
+    """
+    if exchanged and active():
+        told = [0, 0, 0, 0] if problem else [1, *x.shape, x.element_size()]
+        mine = torch.tensor(told, device=x.device if isinstance(x, Tensor) else None)
+        parts = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+        dist.all_gather(parts, mine)
+        sound, sizes, *others = torch.stack(parts).T.tolist()
+        if problem is None and not all(sound):
+            raise ValueError(f"process {sound.index(0)} was given what its loss refuses; see its message.")
+        if problem is None and len(set(sizes)) > 1:
+            raise ValueError(f"gather needs batches of one size on all processes, got {sizes}; set drop_last=True.")
+        if problem is None and any(len(set(values)) > 1 for values in others):
+            raise ValueError(f"gather needs embeddings of one width and dtype, got k and bytes {list(zip(*others))}.")
+    if problem is not None:
+        raise problem

@@ -58,7 +58,8 @@ class _Contrastive(nn.Module):
     def __init__(self, temperatures: Temperatures, gather: bool, chunk_size: int | None, validate: bool):
         super().__init__()
         self.temperatures = temperatures
-        self.gather, self.validate = gather, validate
+        self.gather = checked_choice("gather", gather, (True, False))
+        self.validate = checked_choice("validate", validate, (True, False))
         self.chunk_size = None if chunk_size is None else int(checked_number("chunk_size", chunk_size, 1, integer=True))
 
     def _checked(
@@ -66,29 +67,32 @@ class _Contrastive(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Both views in float32 or better, after a look at them in eager mode."""
         if self.validate and not torch.compiler.is_compiling():
-            if z0.shape != z1.shape:
-                raise ValueError(
-                    f"z0 and z1 must share a shape [..., N, k], got {tuple(z0.shape)} and {tuple(z1.shape)}."
-                )
-            if domains is None and self.uses_domains:
-                raise ValueError(f"{type(self).__name__} needs domains: call {usage}.")
-            check_embeddings(z0, domains, self.temperatures.num_domains if self.weighs else None, "z0")
-            check_embeddings(z1, name="z1")
-            if z0.dtype != z1.dtype:
-                raise ValueError(f"z0 and z1 must share a dtype, got {z0.dtype} and {z1.dtype}.")
-            if self.gather and z0.dim() != 2:
-                raise ValueError(f"gather needs embeddings [N, k], got {tuple(z0.shape)}.")
-            if queue is not None and queue.z.shape[-1] != z0.shape[-1]:
-                raise ValueError(
-                    f"the queue holds embeddings of {queue.z.shape[-1]} dimensions, z0 has {z0.shape[-1]}."
-                )
-            if self.gather:
-                processes.check_same_size(z0)
-            negatives = int(queue.filled.sum()) if queue is not None else z0.shape[-2] - 1
-            if negatives < 1 and not (self.gather and processes.active()):
-                held = "an empty queue" if queue is not None else f"a batch of {z0.shape[-2]}"
-                raise ValueError(f"{held} has no negatives to contrast with.")
+            problem = None
+            try:
+                self._check(z0, z1, domains, usage, queue)
+            except ValueError as error:
+                problem = error
+            processes.check_alike(z0, problem, self.gather)
         return widened(z0), widened(z1)
+
+    def _check(self, z0: Tensor, z1: Tensor, domains: Tensor | None, usage: str, queue: NegativeQueue | None) -> None:
+        """Raise ValueError for inputs that make no sense."""
+        if isinstance(z0, Tensor) and isinstance(z1, Tensor) and z0.shape != z1.shape:
+            raise ValueError(f"z0 and z1 must share a shape [..., N, k], got {tuple(z0.shape)} and {tuple(z1.shape)}.")
+        if domains is None and self.uses_domains:
+            raise ValueError(f"{type(self).__name__} needs domains: call {usage}.")
+        check_embeddings(z0, domains, self.temperatures.num_domains if self.weighs else None, "z0")
+        check_embeddings(z1, name="z1")
+        if z0.dtype != z1.dtype:
+            raise ValueError(f"z0 and z1 must share a dtype, got {z0.dtype} and {z1.dtype}.")
+        if self.gather and z0.dim() != 2:
+            raise ValueError(f"gather needs embeddings [N, k], got {tuple(z0.shape)}.")
+        if queue is not None and queue.z.shape[-1] != z0.shape[-1]:
+            raise ValueError(f"the queue holds embeddings of {queue.z.shape[-1]} dimensions, z0 has {z0.shape[-1]}.")
+        negatives = int(queue.filled.sum()) if queue is not None else z0.shape[-2] - 1
+        if negatives < 1 and (queue is not None or not (self.gather and processes.active())):
+            held = "an empty queue" if queue is not None else f"a batch of {z0.shape[-2]}"
+            raise ValueError(f"{held} has no negatives to contrast with.")
 
     def _weigher(self, z: Tensor, domains: Tensor | None) -> Weigher | None:
         """What gives the beliefs and posteriors that w_ij is made of; None where temperatures do not depend on domains.
@@ -120,7 +124,7 @@ class _TwoViews(_Contrastive):
         self, temperatures: Temperatures, symmetric: bool, gather: bool, chunk_size: int | None, validate: bool
     ):
         super().__init__(temperatures, gather, chunk_size, validate)
-        self.symmetric = symmetric
+        self.symmetric = checked_choice("symmetric", symmetric, (True, False))
 
     def forward(
         self, z0: Tensor, z1: Tensor, domains: Tensor | None = None, *, queue: NegativeQueue | None = None
@@ -213,6 +217,13 @@ class SameDomainInfoNCELoss(InfoNCELoss):
 
     uses_domains = True
 
+    def _check(self, z0: Tensor, z1: Tensor, domains: Tensor | None, usage: str, queue: NegativeQueue | None) -> None:
+        super()._check(z0, z1, domains, usage, queue)
+        assert domains is not None
+        alone = domains.unique().numel() == domains.shape[-1] and not (self.gather and processes.active())
+        if alone if queue is None else not bool(torch.isin(domains, queue.domains[queue.filled]).any()):
+            raise ValueError("no example has a negative of its own domain.")
+
 
 def _adaptive(tau_alpha: float, tau_beta: float, tau_min: float, num_domains: int) -> Temperatures:
     """Checked `Temperatures` of Eq. 3."""
@@ -232,6 +243,8 @@ class _DomainWeighted(_Contrastive):
     def _weigh_by(self, weighting: str, discriminator: HasPosterior | None, l2: float) -> None:
         self.weighting = checked_choice("weighting", weighting, ("negatives", "pairs"))
         self.l2 = float(checked_number("l2", l2, 0.0, above=True))
+        if discriminator is not None and not callable(getattr(discriminator, "predict_proba", None)):
+            raise ValueError(f"discriminator must have predict_proba(z), got {discriminator!r}.")
         self.discriminator = discriminator
 
     def _weigher(self, z: Tensor, domains: Tensor | None) -> Weigher:
@@ -337,6 +350,8 @@ class SupConLoss(_Contrastive):
             ValueError: for shapes that do not agree, values that are not finite, or domains out of range.
         """
         z0, z1 = self._checked(z0, z1, domains, "loss(z0, z1, labels, domains)")
+        if self.validate and not isinstance(labels, Tensor):
+            raise ValueError(f"labels must be a tensor of integers [N], got {type(labels).__name__}.")
         if self.validate and (labels.shape != z0.shape[:-1] or labels.is_floating_point() or z0.dim() != 2):
             raise ValueError(
                 f"labels must be integers [N], one a row of z0 [N, k], got {labels.dtype} {tuple(labels.shape)} and "

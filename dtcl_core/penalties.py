@@ -37,13 +37,20 @@ class MMDPenalty(nn.Module):
     ):
         super().__init__()
         self.num_domains = int(checked_number("num_domains", num_domains, 2, integer=True))
+        if not isinstance(bandwidths, (tuple, list)) or not bandwidths:
+            raise ValueError(f"bandwidths must be one or more numbers, got {bandwidths!r}.")
         self.bandwidths = tuple(float(checked_number("each of bandwidths", b, 0.0, above=True)) for b in bandwidths)
-        self.normalize, self.validate = normalize, validate
+        self.normalize = checked_choice("normalize", normalize, (True, False))
+        self.validate = checked_choice("validate", validate, (True, False))
 
     def forward(self, z: Tensor, domains: Tensor) -> Tensor:
-        """The penalty, at least 0 up to rounding, of embeddings z [N, k] and domains int [N]."""
+        """The penalty, at least 0 up to rounding, of embeddings z [N, k] and domains int [N].
+
+        Raises:
+            ValueError: for shapes that do not agree, values that are not finite, domains out of range, or one domain only.
+        """
         if self.validate and not torch.compiler.is_compiling():
-            check_embeddings(z, domains, self.num_domains)
+            check_embeddings(z, domains, self.num_domains, needed=True)
         with torch.autocast(z.device.type, enabled=False):
             z = widened(z)
             z = F.normalize(z, dim=-1) if self.normalize else z
@@ -76,7 +83,7 @@ class DomainAdversary(nn.Module):
         self.lambda_ = float(checked_number("lambda_", lambda_, 0.0))
         self.schedule = checked_choice("schedule", schedule, ("constant", "ganin"))
         self.classifier = nn.Linear(int(checked_number("dim", dim, 1, integer=True)), self.num_domains)
-        self.validate = validate
+        self.validate = checked_choice("validate", validate, (True, False))
 
     def strength(self, progress: float | Tensor) -> float | Tensor:
         """Lambda after a share `progress` of the training, from 0 to 1."""
@@ -93,9 +100,16 @@ class DomainAdversary(nn.Module):
             domains: int [N].
             progress: the share of the training that is done; a 0-d tensor for a compiled module, which would be compiled
                 anew for every other number.
+
+        Raises:
+            ValueError: for shapes that do not agree, values that are not finite, domains out of range, one domain only, or
+                progress outside [0, 1].
         """
         if self.validate and not torch.compiler.is_compiling():
-            check_embeddings(z, domains, self.num_domains)
+            check_embeddings(z, domains, self.num_domains, needed=True)
+            if z.shape[-1] != self.classifier.in_features:
+                raise ValueError(f"z must have {self.classifier.in_features} dimensions, got {tuple(z.shape)}.")
+            checked_number("progress", progress.item() if isinstance(progress, Tensor) else progress, 0.0, 1.0)
         with torch.autocast(z.device.type, enabled=False):
             z = z.to(self.classifier.weight.dtype)
             strength = torch.as_tensor(self.strength(progress), dtype=z.dtype, device=z.device)

@@ -41,6 +41,11 @@ COLUMNS = (
     *RUN_COLUMNS, "epochs", "label_fraction", *METRICS, "status", "key", "protocol", "device", "precision", "torch",
     "stack", "seconds", "sources", "commit", "created", "shard",
 )  # fmt: skip
+# What every row says of where it comes from; more may stand beside it.
+PROVENANCE: dict[str, type | tuple[type, ...]] = {
+    "created": str, "device": str, "precision": str, "torch": str, "sources": str, "stack": int, "seconds": (int, float),
+}  # fmt: skip
+UNREADABLE = (ValueError, RecursionError, OverflowError, OSError)  # what a damaged file may raise while it is read
 FRACTIONS = tuple(str(fraction) for fraction in LABEL_FRACTIONS)
 
 
@@ -90,7 +95,7 @@ def digest(entry: dict[str, Any]) -> str:
 def check_row(row: Any) -> None:
     """Raise ValueError unless `row` is complete, as it was written, and its key follows from its configuration."""
     try:
-        if row.get("digest", digest(row)) != digest(row):  # rows of before there was one have none
+        if row["digest"] != digest(row):
             raise ValueError("it is not as it was written (its digest differs)")
         run = Run.from_dict(row["run"])
         if set(row["metrics"]) != set(FRACTIONS):
@@ -101,9 +106,10 @@ def check_row(row: Any) -> None:
                 raise ValueError(f"{value!r} is no fraction correct")
         if row["status"] != ("diverged" if None in values else "ok"):
             raise ValueError(f"status {row['status']!r} does not fit its metrics")
-        if not isinstance(row["provenance"]["created"], str):
-            raise ValueError("it does not say when it was created")
-    except (KeyError, TypeError, AttributeError) as error:
+        for name, kind in PROVENANCE.items():
+            if not isinstance(row["provenance"][name], kind):
+                raise ValueError(f"its provenance has no sound {name!r}")
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"it is incomplete ({error!r})") from None
     if run.key != row["key"]:
         raise ValueError(f"its key {row['key']!r} does not follow from its configuration ({run.key})")
@@ -177,12 +183,12 @@ class Store:
             return None
         try:
             told = json.loads(path.read_bytes().decode("utf-8", errors="replace"))
-            if isinstance(told, dict) and told.pop("digest", "none") not in ("none", digest(told)):
+            if isinstance(told, dict) and told.pop("digest", None) != digest(told):
                 raise ValueError("it is not as it was written (its digest differs)")
             trace = Trace.from_dict(told)
             if trace.key != run.key or len(trace.loss) != run.protocol.epochs:
                 raise ValueError("it belongs to another run")
-        except ValueError as error:
+        except UNREADABLE as error:
             warnings.warn(f"{path.name} is left out: {error}", stacklevel=2)
             return None
         return trace
@@ -192,7 +198,11 @@ class Store:
 
     def _lines(self, shards: Iterable[Path] | None = None) -> Iterator[tuple[Path, int, str]]:
         for shard in sorted(self.rows_path.glob("*.jsonl")) if shards is None else shards:
-            text = shard.read_bytes().decode("utf-8", errors="replace")
+            try:
+                text = shard.read_bytes().decode("utf-8", errors="replace")
+            except OSError as error:
+                warnings.warn(f"{shard.name} is left out: {error.strerror}", stacklevel=3)
+                continue
             for number, line in enumerate(text.splitlines(), 1):
                 if line.strip():
                     yield shard, number, line
@@ -206,7 +216,7 @@ class Store:
                 if isinstance(row, dict) and row.get("revision", REVISION) != REVISION:
                     continue  # sound, but its numbers mean something else
                 check_row(row)
-            except ValueError as error:  # json.JSONDecodeError is one
+            except UNREADABLE as error:
                 warnings.warn(f"{shard.name}, line {number} is left out: {error}", stacklevel=2)
                 continue
             row["shard"] = shard.name
@@ -219,7 +229,7 @@ class Store:
         """All sound rows of one shard, in its order, whether or not they win; lines that cannot be trusted are left out."""
         found = []
         for _, _, line in self._lines([self.rows_path / name]):
-            with contextlib.suppress(ValueError):
+            with contextlib.suppress(*UNREADABLE):
                 row = json.loads(line)
                 check_row(row)
                 found.append({**row, "shard": name})
@@ -245,18 +255,18 @@ def frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     """Rows as a data frame with `COLUMNS`, one line a run and label fraction, in a fixed order."""
     lines = []
     for row in rows:
-        run, origin = row["run"], row["provenance"]
-        protocol = json.dumps(Run.from_dict(run).protocol.canonical(), sort_keys=True)
+        run, origin = Run.from_dict(row["run"]), row["provenance"]
+        protocol = json.dumps(run.protocol.canonical(), sort_keys=True)
         for fraction, scores in row["metrics"].items():
             lines.append(
-                {name: run[name] for name in RUN_COLUMNS}
+                {name: getattr(run, name) for name in RUN_COLUMNS}
                 | {name: np.nan if scores[name] is None else scores[name] for name in METRICS}
                 | {
                     name: origin.get(name)
                     for name in ("device", "precision", "torch", "stack", "seconds", "sources", "commit")
                 }
                 | {
-                    "epochs": run["protocol"]["epochs"],
+                    "epochs": run.protocol.epochs,
                     "label_fraction": float(fraction),
                     "status": row["status"],
                     "key": row["key"],

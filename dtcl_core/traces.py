@@ -145,8 +145,13 @@ class Trace:
             loss = np.array([np.nan if v is None else v for v in plain["loss"]], dtype=np.float64)
             counts = None if plain["counts"] is None else np.array(plain["counts"], dtype=np.int64)
             trace = cls(plain["key"], loss, plain["low"], plain["high"], counts)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, OverflowError) as error:
             raise ValueError(f"it is incomplete ({error!r})") from None
+        ends = [trace.low, trace.high]
+        if not all(end is None if counts is None else isinstance(end, (int, float)) for end in ends):
+            raise ValueError(f"its temperatures lie between {trace.low!r} and {trace.high!r}")
+        if counts is not None and (counts < 0).any():
+            raise ValueError("it counts fewer than no pairs")
         if counts is not None and counts.shape != (len(loss), len(KINDS), BINS):
             raise ValueError(f"its counts have shape {counts.shape}, not {(len(loss), len(KINDS), BINS)}")
         return trace

@@ -82,9 +82,17 @@ def test_a_hostile_checkpoint_runs_no_code(tmp_path):
             return (os.mkdir, (str(tmp_path / "harmed"),))
 
     write_checkpoint({"keys": Hostile()}, tmp_path / "c.pt")
-    with pytest.raises(Exception, match="Weights only load failed|weights_only"):
+    with pytest.raises(ValueError, match="it holds more than tensors and plain values"):
         read_checkpoint(tmp_path / "c.pt", torch.device("cpu"))
     assert not (tmp_path / "harmed").exists()
+
+
+@pytest.mark.parametrize("content", [[1], 5, {}, {"epoch": None, "losses": []}, {"epoch": 10**6, "losses": []}])
+def test_a_checkpoint_of_something_else_is_named_and_training_starts_anew(tmp_path, tiny, content):
+    write_checkpoint(content, tmp_path / "c.pt")
+    run = Run(tau_alpha=0.2, protocol=tiny)
+    with pytest.warns(UserWarning, match=r"c\.pt is not usable \(it (holds no state|says epoch)"):
+        assert pretrain.train([run], "cpu", checkpoint=tmp_path / "c.pt").epoch == tiny.epochs
 
 
 def test_a_full_disk_costs_nothing_that_was_stored(tmp_path, tiny, monkeypatch):

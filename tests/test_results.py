@@ -17,7 +17,15 @@ def row(run=None, created="2026-01-01T00:00:00+00:00", status="ok", accuracy=0.8
         "run": run.to_dict(),
         "metrics": {f: dict(scores) for f in ("0.01", "0.1", "1.0")},
         "status": status,
-        "provenance": {"created": created, "device": "cpu"},
+        "provenance": {
+            "created": created,
+            "device": "cpu",
+            "precision": "float32",
+            "torch": "2",
+            "sources": "0",
+            "stack": 1,
+            "seconds": 1,
+        },  # fmt: skip
     }
 
 
@@ -73,6 +81,43 @@ def test_a_line_that_cannot_be_trusted_is_left_out(store, damage):
     path.write_text(damage(before), encoding="latin-1")
     with pytest.warns(UserWarning, match="line 1 is left out"):
         assert store.rows() == {}
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda row: row.pop("digest"), "KeyError"),
+        (lambda row: row["run"].update(tau_alpha=10**400), "tau_alpha must be a number > 0"),
+        (lambda row: row["run"]["protocol"].update(batch_size=10**400), "batch_size must be an integer"),
+        (lambda row: row["provenance"].pop("stack"), "KeyError"),
+        (lambda row: row["provenance"].update(seconds="abc"), "provenance has no sound 'seconds'"),
+        (lambda row: row["metrics"]["0.1"].update(test_id=10**400), "is no fraction"),
+        (lambda row: row["metrics"]["0.1"].update(test_id="0.5"), "TypeError"),
+    ],
+)  # fmt: skip
+def test_a_damaged_row_whose_digest_fits_costs_no_other(store, damage, message):
+    whole = [{**r, "digest": results.digest(r)} for r in (row(Run(seed=0)), row(Run(seed=1)))]
+    damage(whole[0])
+    if "digest" in whole[0]:
+        whole[0]["digest"] = results.digest(whole[0])
+    store.rows_path.mkdir(parents=True)
+    (store.rows_path / "a.jsonl").write_text("".join(json.dumps(r) + "\n" for r in whole) + "[" * 200_000)
+    (store.rows_path / "b.jsonl").mkdir()
+    with pytest.warns(UserWarning) as told:
+        assert list(store.rows()) == [whole[1]["key"]]
+    said = [str(w.message) for w in told]
+    assert any("a.jsonl, line 1 is left out" in s and message in s for s in said)
+    assert any("a.jsonl, line 3" in s for s in said) and any("b.jsonl is left out" in s for s in said)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert set(store.load().seed) == {1}
+
+
+def test_a_row_that_lacks_a_field_at_its_default_is_shown_with_it(store):
+    short = row()
+    del short["run"]["projector"]
+    store.add([short])
+    assert store.load().projector.isna().all()
 
 
 def test_the_older_row_wins_and_a_finished_one_before_a_diverged_one(store):
