@@ -3,11 +3,13 @@
 PYTHON ?= python3
 VENV := .venv
 CONSTRAINTS ?=
-READY := $(VENV)/.ready
+READY := $(VENV)/.ready$(CONSTRAINTS)
+TORCH ?= 2.6.0
+TORCHVISION ?= 0.21.0
 
 # What needs no notebook, book or cluster; run by `make test-core` on other versions of Python and PyTorch.
 NOT_CORE := book pages package figures cluster chapter_parameters speed
-CORE := tests $(NOT_CORE:%=--ignore=tests/test_%.py) dtcl_core
+CORE := tests $(NOT_CORE:%=--ignore=tests/test_%.py)
 
 .PHONY: book test test-core notebooks clean
 
@@ -33,7 +35,8 @@ test-core:  ## the wheel alone in an empty environment, then its tests: make tes
 	cd /tmp && DTCL_RESULTS=$(CURDIR)/dist $(CURDIR)/$(VENV)-core/bin/python -I -m dtcl_core run main_table --seeds 1
 	$(VENV)-core/bin/python -m pip install --quiet torchvision==$(TORCHVISION) pytest pytest-xdist hypothesis \
 		scikit-learn pytorch-metric-learning
-	OMP_NUM_THREADS=1 $(VENV)-core/bin/python -m pytest -o addopts="--doctest-modules --doctest-ignore-import-errors" -n auto --dist loadfile -q $(CORE)
+	cp -r tests $(VENV)-core/  # away from the checkout, so that it is the wheel that is tested
+	cd $(VENV)-core && DTCL_RESULTS=$(CURDIR)/results OMP_NUM_THREADS=1 bin/python -m pytest -o addopts="--doctest-modules --doctest-ignore-import-errors" -n auto --dist loadfile -q $(CORE) --pyargs dtcl_core
 
 notebooks: $(READY)  ## run the chapters in place and keep their text outputs, after code or results changed
 	$(VENV)/bin/python book/refresh.py

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from . import audit, pretrain, work
+from .config import Protocol
 from .device import resolve_device
 from .experiments import PRESETS, REGISTRY, wants_trace
 from .results import Store
@@ -168,7 +169,7 @@ def status_command(options: argparse.Namespace) -> int:
     device = resolve_device(options.device)
     stores = {True: Store(options.results or work.default_store("smoke").path), False: Store(options.results)}
     rows = {smoke: store.rows() for smoke, store in stores.items()}
-    pace = work.seconds_a_run_epoch([row for kept in rows.values() for row in kept.values()], device)
+    pace = work.seconds_an_image([row for kept in rows.values() for row in kept.values()], device)
     print(f"{'experiment':<21}{'preset':<8}{'runs':>7}{'present':>9}{'missing':>9}{'time left':>12}")
     for name, experiment in REGISTRY.items():
         for preset in PRESETS:
@@ -179,11 +180,12 @@ def status_command(options: argparse.Namespace) -> int:
                 for key, run in runs.items()
                 if key not in present or (wants_trace(run) and store.trace(run) is None)
             ]
-            epochs = sum(run.protocol.epochs for run in left)
-            time_left = work.readable_time(pace * epochs) if pace or not left else "?"
+            images = sum(work.image_epochs(run) for run in left)
+            time_left = work.readable_time(pace * images) if pace or not left else "?"
             print(f"{name:<21}{preset:<8}{len(runs):>7}{len(runs) - len(left):>9}{len(left):>9}{time_left:>12}")
     if pace:
-        print(f"Time left is for one process on {device}, at the {pace:.3g} s a run-epoch of the rows it trained.")
+        epoch = pace * Protocol().split_sizes[0]
+        print(f"Time left is for one process on {device}, at the {epoch:.3g} s a run-epoch of the rows it trained.")
     else:
         print(f"No row was trained on {device} yet, so there is no telling how long the rest takes.")
     return 0
@@ -232,6 +234,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser().error(f"unrecognized arguments: {', '.join(map(repr, unknown))}")
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
+        if getattr(options, "results", None) == "":
+            raise ValueError("--results must name a folder.")
+        if getattr(options, "results", None) and options.command != "run" and not Path(options.results).is_dir():
+            raise ValueError(f"--results: there is no folder {options.results}.")
         return COMMANDS[options.command](options)
     except (ValueError, OSError) as error:
         said = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(error))  # names of files may hold anything

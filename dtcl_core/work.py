@@ -118,10 +118,15 @@ def checkpoint_path(store: Store, runs: Sequence[Run]) -> Path:
     return store.path / ".checkpoints" / f"{name}.pt"
 
 
-def seconds_a_run_epoch(rows: Sequence[dict], device: torch.device) -> float:
-    """Median time that a run's epoch took in rows trained on such a device; 0 if there is none."""
+def image_epochs(run: Run) -> int:
+    """How many images a run's training looks at."""
+    return run.protocol.epochs * run.protocol.split_sizes[0]
+
+
+def seconds_an_image(rows: Sequence[dict], device: torch.device) -> float:
+    """Median time that one image took a run in rows trained on such a device; 0 if there is none."""
     paces = sorted(
-        row["provenance"]["seconds"] / row["run"]["protocol"]["epochs"]
+        row["provenance"]["seconds"] / image_epochs(Run.from_dict(row["run"]))
         for row in rows
         if row["provenance"].get("device") == device.type and row["provenance"].get("seconds")
     )

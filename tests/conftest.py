@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import warnings
 
 import pytest
@@ -14,34 +13,6 @@ from dtcl_core.config import Protocol, Run
 if os.environ.get("PYTEST_XDIST_WORKER"):
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"  # for the notebooks' kernels
-
-
-def own_addresses() -> set[str]:
-    """Names and addresses of this machine."""
-    try:
-        return {"localhost", "127.0.0.1", "::1", *socket.gethostbyname_ex(socket.gethostname())[2]}
-    except OSError:
-        return {"localhost", "127.0.0.1", "::1"}
-
-
-@pytest.fixture(scope="session", autouse=True)
-def offline():
-    """No test reaches another machine: not this process, nor those it starts, whose proxies lead nowhere."""
-    own, connect = own_addresses(), socket.socket.connect
-
-    def connect_here(self, address):
-        if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in own:
-            raise OSError(f"a test tried to reach {address[0]}")
-        return connect(self, address)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(socket.socket, "connect", connect_here)
-        for name in ("http_proxy", "https_proxy", "all_proxy"):
-            for spelling in (name, name.upper()):
-                patch.setenv(spelling, "http://127.0.0.1:9")
-        for spelling in ("no_proxy", "NO_PROXY"):
-            patch.setenv(spelling, ",".join(sorted(own)))
-        yield
 
 
 @pytest.fixture

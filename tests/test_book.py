@@ -1,17 +1,21 @@
 """The chapters as a reader runs them: parameters are checked, smoke runs train for real, outputs are there to compare."""
 
+import contextlib
+import io
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import matplotlib
 import nbformat
 import papermill
 import pytest
 import yaml
+from matplotlib import pyplot as plt
 
-from dtcl_core import notebook
+from dtcl_core import methods, notebook
 from dtcl_core.experiments import REGISTRY
 
 ROOT = Path(__file__).parent.parent
@@ -72,12 +76,28 @@ def test_every_parameter_is_typed_and_explained(path):
     assert all(p["inferred_type_name"] != "None" and p["help"] for p in shown.values())
 
 
-def execute(path, tmp_path, monkeypatch, **parameters):
-    monkeypatch.setenv("DTCL_RESULTS", str(tmp_path / "results"))
+def execute(path, tmp_path, monkeypatch, results=None, **parameters):
+    monkeypatch.setenv("DTCL_RESULTS", str(results or tmp_path / "results"))
     monkeypatch.chdir(tmp_path)
     out = tmp_path / "out.ipynb"
     papermill.execute_notebook(str(path), str(out), parameters=parameters, progress_bar=False, kernel_name="python3")
     return out
+
+
+def perform(path, tmp_path, monkeypatch, **parameters):
+    """What a chapter prints, executed in this process, where no kernel has to be started."""
+    monkeypatch.setenv("DTCL_RESULTS", str(tmp_path / "results"))
+    monkeypatch.chdir(tmp_path)
+    (own,) = cells(path, "parameters")
+    told, space = io.StringIO(), {"In": [""]}
+    injected = [f"{notebook.INJECTED}\n" + "".join(f"{k} = {v!r}\n" for k, v in parameters.items())] * bool(parameters)
+    with contextlib.redirect_stdout(told), matplotlib.rc_context({"backend": "agg"}):
+        for source in (s for c in cells(path) for s in [c.source, *(injected if c.id == own.id else [])]):
+            space["In"].append(source)
+            exec(compile(source, f"<{path.stem}>", "exec"), space)
+        plt.close("all")
+    methods.ALL_METHODS.pop("mine", None)  # what the chapter on adding a method adds
+    return told.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -87,11 +107,14 @@ def smoke_results(tmp_path_factory):
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda p: p.stem)
-def test_a_smoke_run_trains_and_fills_the_tables(path, smoke_results, monkeypatch):
+def test_a_smoke_run_trains_and_fills_the_tables(path, smoke_results, tmp_path, monkeypatch):
     out = execute(path, smoke_results, monkeypatch, preset="smoke", compute=True, device="cpu", save="figures")
     asked = {run.key for run in REGISTRY[path.stem].runs("smoke")}
     asked |= {run.key for run in REGISTRY["adding_a_method"].runs("smoke")} if path.stem == "claims" else set()
     printed = "\n".join(text_of(c) for c in cells(out))
+    if path.stem == "label_fractions":  # once more, from another folder: the same tables
+        again = execute(path, tmp_path, monkeypatch, results=smoke_results / "results", preset="smoke")
+        assert printed == "\n".join(text_of(c) for c in cells(again))
     assert f"{len(asked)} of {len(asked)} runs exist" in printed and "No runs yet" not in printed
     assert list((smoke_results / "results/smoke/rows").glob("*.jsonl"))
     assert not (smoke_results / "results/rows").exists()
@@ -103,7 +126,7 @@ def test_a_smoke_run_trains_and_fills_the_tables(path, smoke_results, monkeypatc
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda p: p.stem)
 def test_a_chapter_without_any_run_still_renders(path, tmp_path, monkeypatch):
-    printed = "\n".join(text_of(c) for c in cells(execute(path, tmp_path, monkeypatch)))
+    printed = perform(path, tmp_path, monkeypatch)
     assert re.search(r"0 of \d+ runs exist", printed)
     assert "No runs yet" in printed or "0.000" not in printed
     assert (REPORTED_BY[path.stem] or "No runs yet") in printed
@@ -116,6 +139,12 @@ def test_other_chapters_take_other_parameters(path, tmp_path, monkeypatch):
     if path.stem == "losses":
         assert "8 of 8 trainings of 1 epochs are stored" in "".join(text_of(c) for c in cells(out))
         assert len((tmp_path / "results/own_data.csv").read_text().splitlines()) == 9
+
+
+def test_a_readers_own_project_takes_less_than_forty_lines():
+    mine = {"losses-04", "losses-06"}
+    lines = [line for c in cells(ROOT / "book/losses.ipynb") if c.id in mine for line in c.source.splitlines()]
+    assert "LOSSES = {" in lines and sum(bool(line.strip()) for line in lines) < 40
 
 
 @pytest.mark.parametrize(
@@ -140,8 +169,16 @@ def test_other_chapters_take_other_parameters(path, tmp_path, monkeypatch):
 def test_a_mistaken_parameter_stops_the_chapter_before_training(chapter, parameters, message, tmp_path, monkeypatch):
     if "preset" not in parameters and chapter == "main_table":
         parameters = {"preset": "smoke", "compute": True, **parameters}
-    with pytest.raises(papermill.PapermillExecutionError, match=message):
-        execute(ROOT / "book" / f"{chapter}.ipynb", tmp_path, monkeypatch, **parameters)
+    with pytest.raises(ValueError, match=message):
+        perform(ROOT / "book" / f"{chapter}.ipynb", tmp_path, monkeypatch, **parameters)
+    assert not (tmp_path / "results").exists()
+
+
+def test_papermill_shows_the_mistake(tmp_path, monkeypatch):
+    with pytest.raises(
+        papermill.PapermillExecutionError, match="unknown parameter 'presett': this chapter takes .*preset"
+    ):
+        execute(ROOT / "book/main_table.ipynb", tmp_path, monkeypatch, presett="smoke", compute=True)
     assert not (tmp_path / "results").exists()
 
 

@@ -357,6 +357,28 @@ HOLED = Z.masked_fill(torch.eye(6, 4, dtype=torch.bool), torch.nan)
         (lambda: MMDPenalty(2)(Z, DOMAINS + 1), r"domains must be in 0 \.\.\. 1"),
         (lambda: DomainAdversary(4, 2)(HOLED, DOMAINS), "z holds NaN"),
         (lambda: DomainAdversary(4, 2, schedule="linear"), "schedule must be one of 'constant', 'ganin'"),
+        (lambda: InfoNCELoss(10**400), "tau must be a number > 0, got a number of more than thirty digits"),
+        (lambda: InfoNCELoss(symmetric="no"), "symmetric must be one of True, False, got 'no'"),
+        (lambda: InfoNCELoss(gather=1), "gather must be one of True, False, got 1"),
+        (lambda: InfoNCELoss()(Z.numpy(), Z.numpy()), "z0 must be a tensor, got ndarray"),
+        (lambda: WEIGHTED(Z, Z, DOMAINS.tolist()), "domains must be a tensor, got list"),
+        (lambda: SupConLoss()(Z, Z, None), "labels must be a tensor of integers"),
+        (lambda: SameDomainInfoNCELoss()(Z, Z, DOMAINS - 1), r"domains must be 0 or more, got -1 \.\.\. 0"),
+        (lambda: SameDomainInfoNCELoss()(Z, Z, torch.arange(6)), "no example has a negative of its own domain"),
+        (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=3), r"discriminator must have predict_proba\(z\), got 3"),
+        (lambda: LinearDiscriminator(2).fit(Z, None), "domains must be a tensor, got NoneType"),
+        (lambda: LinearDiscriminator(2).fit(Z, DOMAINS).predict(Z[:, :3]), r"z must be embeddings \[\.\.\., N, 4\]"),
+        (lambda: LinearDiscriminator(2).fit(Z, DOMAINS).score(Z, DOMAINS[:5]), r"domains must be integers \[6\]"),
+        (lambda: MMDPenalty(2)(Z, None), "domains must be a tensor, got NoneType"),
+        (lambda: MMDPenalty(2)(Z, DOMAINS * 0), "all examples are of domain 0: there is nothing to tell apart"),
+        (lambda: MMDPenalty(2, 1.0), "bandwidths must be one or more numbers, got 1.0"),
+        (lambda: MMDPenalty(2, ()), "bandwidths must be one or more numbers"),
+        (lambda: DomainAdversary(4, 2)(Z, None), "domains must be a tensor, got NoneType"),
+        (lambda: DomainAdversary(5, 2)(Z, DOMAINS), r"z must have 5 dimensions, got \(6, 4\)"),
+        (lambda: DomainAdversary(4, 2)(Z, DOMAINS, progress=-5), "progress must be a number >= 0 and <= 1, got -5"),
+        (lambda: DomainAdversary(4, 2)(Z, DOMAINS, progress=float("nan")), "progress must be a number"),
+        (lambda: NegativeQueue(3, 4).push(Z, DOMAINS + 0.7), "domains must be integers >= 0, got torch.float32"),
+        (lambda: NegativeQueue(3, 4).push(Z, DOMAINS - 1), "domains must be integers >= 0, got torch.int64, lowest -1"),
         (lambda: NegativeQueue(3, 4).push(Z[:, :3], DOMAINS), r"z must be \[N, 4\] and domains \[N\]"),
     ],
 )  # fmt: skip
@@ -407,10 +429,17 @@ def one_process(rank, world, path, results):
             torch.distributed.all_reduce(p.grad)
             p.grad /= world
         found[name] = (loss.item(), [p.grad.tolist() for p in net.parameters()])
-    try:
-        InfoNCELoss(gather=True)(x0[: 3 + rank], x1[: 3 + rank])
-    except ValueError as error:
-        found["sizes"] = str(error)
+    mistakes = {
+        "sizes": lambda: InfoNCELoss(gather=True)(x0[: 3 + rank], x1[: 3 + rank]),
+        "widths": lambda: InfoNCELoss(gather=True)(x0[:, : 3 + rank], x1[:, : 3 + rank]),
+        "one is NaN": lambda: InfoNCELoss(gather=True)(x0 / rank, x1),
+        "empty queue": lambda: InfoNCELoss(gather=True)(x0, x1, queue=NegativeQueue(3, 5)),
+    }
+    for name, mistake in mistakes.items():
+        try:
+            mistake()
+        except ValueError as error:
+            found[name] = str(error)
     results.put((rank, found))
     torch.distributed.destroy_process_group()
 
@@ -435,6 +464,9 @@ def test_two_processes_that_gather_equal_one(tmp_path):
             for ours, p in zip(found[r][name][1], net.parameters()):
                 torch.testing.assert_close(torch.tensor(ours, dtype=torch.float64), p.grad, msg=name)
     assert "batches of one size on all processes, got [3, 4]" in found[0]["sizes"]
+    assert all("one width and dtype" in found[r]["widths"] for r in range(2))
+    assert "z0 holds NaN" in found[0]["one is NaN"] and "process 0 was given" in found[1]["one is NaN"]
+    assert all("an empty queue has no negatives" in found[r]["empty queue"] for r in range(2))
 
 
 def test_without_a_process_group_gather_changes_nothing(batch):

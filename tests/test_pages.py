@@ -23,6 +23,10 @@ PAGES = [path.stem for path in [*(ROOT / "book").glob("*.md"), *(ROOT / "book").
 WIDTHS = {"desktop": 1300, "phone": 390}
 
 
+def test_continuous_integration_has_a_browser():
+    assert BROWSER or not os.environ.get("CI"), "the browser tests would be skipped"
+
+
 @pytest.fixture(scope="session")
 def book(tmp_path_factory):
     """The book, built as a reader builds it: a warning is an error, and so is five minutes."""
