@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_book import CHAPTERS
-from test_properties import ODD, SHARED, TIMES, is_readable
+from test_properties import EXAMPLES, ODD, SHARED, TIMES, is_readable
 
 from dtcl_core.notebook import INJECTED, assigned_names
 
@@ -64,6 +64,8 @@ def test_a_chapter_runs_or_refuses_its_parameters_in_a_line(path, nothing_trains
     for name in names:
         check({name: []})  # none takes an empty list
     check({"preset": "smoke", "compute": True} if "preset" in names else {})
-    settings(max_examples=12 * TIMES, suppress_health_check=SHARED)(given(parameters(names))(check))()
+    settings(max_examples=EXAMPLES["each chapter's parameters"] * TIMES, suppress_health_check=SHARED)(
+        given(parameters(names))(check)
+    )()
     assert drawn >= set(names) and outcomes["refused"] >= len(names) and outcomes["ran"] > 1, (outcomes, drawn)
     assert outcomes["trained"] or not any("notebook.obtain(" in source for source in code), outcomes

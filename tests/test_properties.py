@@ -18,6 +18,15 @@ from dtcl_core.methods import METHODS
 
 # The same examples at every call: a test that fails today must fail tomorrow. DTCL_EXAMPLES=10 tries ten times as many.
 TIMES = int(os.environ.get("DTCL_EXAMPLES", "1"))
+EXAMPLES = {
+    "a field of the protocol": 400,
+    "a run": 400,
+    "training, each method": 3,
+    "run": 200,
+    "audit": 40,
+    "status": 4,
+    "each chapter's parameters": 12,
+}
 settings.register_profile("dtcl", derandomize=True, database=None, deadline=None, print_blob=False)
 settings.load_profile("dtcl")
 SHARED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
@@ -36,7 +45,7 @@ def is_readable(text: str) -> bool:
 
 
 @given(st.sampled_from(dataclasses.fields(Protocol)), ODD)
-@settings(max_examples=400 * TIMES)
+@settings(max_examples=EXAMPLES["a field of the protocol"] * TIMES)
 @example(next(f for f in dataclasses.fields(Protocol) if f.name == "epochs"), 10**400)
 def test_a_protocol_takes_a_value_or_refuses_it_in_a_line(field, value):
     try:
@@ -50,7 +59,7 @@ def test_a_protocol_takes_a_value_or_refuses_it_in_a_line(field, value):
 
 
 @given(st.dictionaries(st.sampled_from([f.name for f in dataclasses.fields(Run)]), ODD, max_size=4))
-@settings(max_examples=400 * TIMES)
+@settings(max_examples=EXAMPLES["a run"] * TIMES)
 @example({"method": "dw_pairs", "tau_beta": 0.5, "discriminator": "batch"})
 @example({"tau_alpha": 10**400})
 def test_a_run_takes_its_values_or_refuses_them_in_a_line(values):
@@ -116,7 +125,9 @@ def test_whatever_is_accepted_trains_to_a_sound_row(method, tmp_path):
         store.add(results.make_rows(stack, evaluate.evaluate(stack)))  # looks at each row
         trained.add(run.key)
 
-    settings(max_examples=3 * TIMES, suppress_health_check=SHARED)(given(accepted_runs(method))(check))()
+    settings(max_examples=EXAMPLES["training, each method"] * TIMES, suppress_health_check=SHARED)(
+        given(accepted_runs(method))(check)
+    )()
     assert results.Store(tmp_path).rows().keys() == trained and len(trained) >= 2
 
 
@@ -152,8 +163,8 @@ def lines(command: str) -> st.SearchStrategy:
     return st.tuples(beginning, st.lists(option, max_size=3)).map(lambda parts: sum(parts[1], parts[0]))
 
 
-@pytest.mark.parametrize(("command", "examples"), [("run", 200), ("audit", 40), ("status", 4)])
-def test_a_command_line_runs_or_is_refused_in_a_line(command, examples, nothing_trains, capsys, tiny):
+@pytest.mark.parametrize("command", OPTIONS)
+def test_a_command_line_runs_or_is_refused_in_a_line(command, nothing_trains, capsys, tiny):
     run, outcomes = Run(protocol=tiny), collections.Counter()
     scores = {f: dict.fromkeys(results.METRICS, 0.5) for f in results.FRACTIONS}
     told = {
@@ -183,7 +194,7 @@ def test_a_command_line_runs_or_is_refused_in_a_line(command, examples, nothing_
         else:
             assert not said
 
-    settings(max_examples=examples * TIMES, suppress_health_check=SHARED)(given(lines(command))(check))()
+    settings(max_examples=EXAMPLES[command] * TIMES, suppress_health_check=SHARED)(given(lines(command))(check))()
     for line in (["run"], ["bogus"], [command, "--bogus", "two\nlines"], ["run", "main_table", "--epochs", "9" * 400]):
         check(line)
-    assert min(outcomes["ran"], outcomes["refused"]) > examples // 20, outcomes
+    assert min(outcomes["ran"], outcomes["refused"]) > EXAMPLES[command] // 20, outcomes
