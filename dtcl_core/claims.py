@@ -28,6 +28,7 @@ MARGIN = 0.02  # of accuracy: what "alike", "among the best" and "well short" me
 
 
 def main_accuracy(e: Evidence) -> list[Contrast]:
+    """Claim 1."""
     return [
         difference(f"{m} over {b}, {metric}", e.selected(m, metric), e.selected(b, metric))
         for metric in ("test_ood", "test_id")
@@ -37,6 +38,7 @@ def main_accuracy(e: Evidence) -> list[Contrast]:
 
 
 def main_invariance(e: Evidence) -> list[Contrast]:
+    """Claim 2."""
     metric = "d_test_id"
     below = [
         difference(f"{m} below {b}, {metric}", e.selected(b, metric), e.selected(m, metric))
@@ -50,6 +52,7 @@ def main_invariance(e: Evidence) -> list[Contrast]:
 
 
 def penalties_do_worse(e: Evidence) -> list[Contrast]:
+    """Claim 3."""
     return [
         difference(f"standard over {b}, {metric}", e.selected("standard", metric), e.selected(b, metric))
         for metric in ("test_ood", "test_id")
@@ -58,6 +61,7 @@ def penalties_do_worse(e: Evidence) -> list[Contrast]:
 
 
 def oracle_bounds(e: Evidence) -> list[Contrast]:
+    """Claim 4."""
     return [
         difference(f"color_jitter over {m}, {metric}", e.selected("color_jitter", metric), e.selected(m, metric))
         for metric in ("test_ood", "test_id")
@@ -66,6 +70,7 @@ def oracle_bounds(e: Evidence) -> list[Contrast]:
 
 
 def across_sigmas(e: Evidence) -> list[Contrast]:
+    """Claim 5."""
     found = []
     for sigma in SIGMAS:
         what = f"proposed over the best baseline, test_id, sigma {sigma:g}"
@@ -81,6 +86,7 @@ def across_sigmas(e: Evidence) -> list[Contrast]:
 
 
 def label_fractions(e: Evidence) -> list[Contrast]:
+    """Claim 6."""
     def advantage(metric: str, fraction: float) -> pd.Series:
         a, b = e.proposed(metric, fraction=fraction), e.best_baseline(metric, fraction=fraction)
         return (a - b).dropna()
@@ -97,6 +103,7 @@ def label_fractions(e: Evidence) -> list[Contrast]:
 
 
 def lower_temperatures(e: Evidence) -> list[Contrast]:
+    """Claim 7."""
     found = []
     for m in PROPOSED:
         table = e.cells(m, "test_ood")
@@ -122,6 +129,7 @@ def shortfall(e: Evidence, method: str, what: str) -> Contrast:
 
 
 def all_hyperparameters(e: Evidence) -> list[Contrast]:
+    """Claim 8."""
     def average(method: str, metric: str) -> pd.Series:
         table = e.grid(method, metric)
         return table.mean(axis=1) if table.shape[1] else NOTHING
@@ -135,6 +143,7 @@ def all_hyperparameters(e: Evidence) -> list[Contrast]:
 
 
 def no_trend(e: Evidence) -> list[Contrast]:
+    """Claim 9."""
     found = []
     for m in PROPOSED:
         for metric in ("test_ood", "test_id"):
@@ -151,6 +160,7 @@ def no_trend(e: Evidence) -> list[Contrast]:
 
 
 def projector_lowers(e: Evidence) -> list[Contrast]:
+    """Claim 10."""
     rows = e.heads[e.heads.label_fraction == 0.1]
     # At each kind and width the temperature that validation selects, as everywhere.
     picked = selection.rows_of(rows, selection.select(e.heads[e.heads.label_fraction == 0.01])) if len(rows) else rows
@@ -170,6 +180,7 @@ def projector_lowers(e: Evidence) -> list[Contrast]:
 
 
 def temperatures_converge(e: Evidence) -> list[Contrast]:
+    """Claim 11."""
     traces = [trace for trace in e.traces if trace.counts is not None]
     middles = [float(t.edges.mean()) for t in traces]  # tau_alpha, where nothing is clipped
     same = [t.quantiles([0.5], "same_domain")[:, 0] for t in traces]
@@ -235,6 +246,7 @@ def weight_outside(e: Evidence) -> list[Contrast]:
 
 
 def selection_falls_short(e: Evidence) -> list[Contrast]:
+    """Claim 14."""
     found = []
     for m in (*BASELINES[1:], *PROPOSED):
         c = shortfall(e, m, f"{m}: the best cell on Test-OOD over the selected one, beyond {MARGIN:g}")
@@ -251,6 +263,7 @@ def selection_falls_short(e: Evidence) -> list[Contrast]:
 
 
 def holds_as_sigma_rises(e: Evidence) -> list[Contrast]:
+    """Claim 15."""
     def fall(series: Callable[[float], pd.Series]) -> pd.Series:
         return (series(0.0) - series(150.0)).dropna()
 

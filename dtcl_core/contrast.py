@@ -73,7 +73,7 @@ class Temperatures:
 
 
 def widened(z: Tensor) -> Tensor:
-    """Embeddings in float32 or better."""
+    """Embeddings [..., N, k] in float32 or better."""
     return z.float() if z.dtype in (torch.float16, torch.bfloat16) else z
 
 
@@ -150,8 +150,9 @@ class NegativeQueue(nn.Module):
         size: how many are kept.
         dim: k of the embeddings.
 
-    It starts empty. The domain posteriors of what it holds are taken anew at each use, with the discriminator of that moment, so
-    they are never stale. Its contents ([size, k] embeddings, [size] domains, [size] which are filled) are buffers: saved with the model, moved with it, outside the gradient.
+    It starts empty. The domain posteriors of what it holds are taken anew at each use, with the discriminator of that
+    moment, so they are never stale. Its contents ([size, k] embeddings, [size] domains, [size] which are filled) are
+    buffers: saved with the model, moved with it, outside the gradient.
     """
 
     z: Tensor

@@ -194,7 +194,11 @@ class Experiment:
 
 
 def listed_numbers(value: Any) -> list[Any]:
-    """A number, a sequence of numbers, or a string of numbers with commas, as a list."""
+    """A number, a sequence of numbers, or a string of numbers with commas, as a list.
+
+    Raises:
+        ValueError: for text that holds anything else, or nothing at all.
+    """
     if isinstance(value, str):
         try:
             return [float(part) for part in value.split(",")]

@@ -1,8 +1,8 @@
 """The losses as `nn.Module`, for any encoder, any data and any number of domains: ``loss(z0, z1, domains)``.
 
 They are thin: an objective says who the anchors and the candidates are, and `contrast` does the rest. Domains are
-integers 0 ... N_D - 1. Inputs are checked, one readable sentence each, unless the module is compiled or was made with
-``validate=False`` (a check reads from the device, which stalls a GPU for a moment).
+integers 0 ... N_D - 1. What makes no sense raises ValueError, in one readable sentence: options always, inputs unless the
+module is compiled or was made with ``validate=False`` (a check reads from the device, which stalls a GPU for a moment).
 
 >>> loss_fn = DomainWeightedInfoNCELoss(tau_alpha=0.1, tau_beta=0.5, num_domains=2)
 >>> z0, z1 = torch.eye(8), torch.eye(8).roll(1, 0) + torch.eye(8)
