@@ -315,14 +315,14 @@ def temperature_bands(trace: Trace, tau_alpha: float, quantiles: Sequence[float]
     panels = [(axes[0], None, ("#6A3D9A", "all pairs")), *((axes[1], k, style) for k, style in KIND_STYLES.items())]
     for axis, kind, (color, label) in panels:
         low, median, high = trace.quantiles(quantiles, kind).T
-        axis.plot(epochs, median, color=color, linewidth=2.2, label=label)
+        axis.plot(epochs, median, color=color, linewidth=2.2, label=label, marker="o" if len(epochs) == 1 else None)
         axis.fill_between(epochs, low, high, color=color, alpha=0.18, linewidth=0)
     for axis, title in zip(axes, ("All negative pairs", "By kind")):
         axis.axhline(tau_alpha, color="0.4", linestyle="--", linewidth=1)
         axis.annotate(r"$\tau_\alpha$", (epochs[-1], tau_alpha), ha="right", va="bottom", color="0.3")
         axis.set(xlabel="epoch", title=title)
-        axis.legend(fontsize="small")
     axes[0].set_ylabel(r"effective temperature $\tau_{ij}$")
+    figure.legend(loc="outside lower center", ncols=3, fontsize="small")
     return figure
 
 

@@ -4,10 +4,13 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import dtcl_core
 
@@ -42,6 +45,20 @@ def test_public_names_are_found_and_others_are_not():
         assert getattr(dtcl_core, name).__name__ == name and name in dir(dtcl_core)
     with pytest.raises(AttributeError, match="has no attribute 'InfoNCE'"):
         dtcl_core.InfoNCE
+
+
+def test_the_exact_environment_names_every_package_that_is_asked_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = [
+        *project["dependencies"],
+        *project["optional-dependencies"]["book"],
+        *project["optional-dependencies"]["test"],
+    ]
+    exact = (Requirement(line) for line in (ROOT / "constraints.txt").read_text().splitlines() if line[:1].isalnum())
+    versions = {canonicalize_name(r.name): next(iter(r.specifier)).version for r in exact}
+    for requirement in map(Requirement, asked):
+        if requirement.name != "dtcl":
+            assert versions[canonicalize_name(requirement.name)] in requirement.specifier, requirement
 
 
 @pytest.fixture(scope="module")
