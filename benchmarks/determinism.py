@@ -80,6 +80,8 @@ def main(kind: str) -> None:
             "in that stack, in another order": trained([*others, *runs[::-1]], device),
             "another seed": alone([replace(run, seed=seed + SEEDS) for run in runs], device),
         }
+        if device.type == "cuda":
+            conditions["on a CPU"] = alone(runs, torch.device("cpu"))
         stacked = conditions["in a stack of four"]
         for name, seen in conditions.items():
             against = stacked if "another order" in name else reference
