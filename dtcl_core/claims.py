@@ -87,6 +87,7 @@ def across_sigmas(e: Evidence) -> list[Contrast]:
 
 def label_fractions(e: Evidence) -> list[Contrast]:
     """Claim 6."""
+
     def advantage(metric: str, fraction: float) -> pd.Series:
         a, b = e.proposed(metric, fraction=fraction), e.best_baseline(metric, fraction=fraction)
         return (a - b).dropna()
@@ -130,6 +131,7 @@ def shortfall(e: Evidence, method: str, what: str) -> Contrast:
 
 def all_hyperparameters(e: Evidence) -> list[Contrast]:
     """Claim 8."""
+
     def average(method: str, metric: str) -> pd.Series:
         table = e.grid(method, metric)
         return table.mean(axis=1) if table.shape[1] else NOTHING
@@ -264,6 +266,7 @@ def selection_falls_short(e: Evidence) -> list[Contrast]:
 
 def holds_as_sigma_rises(e: Evidence) -> list[Contrast]:
     """Claim 15."""
+
     def fall(series: Callable[[float], pd.Series]) -> pd.Series:
         return (series(0.0) - series(150.0)).dropna()
 

@@ -240,3 +240,10 @@ def check_embeddings(
         raise ValueError(f"domains must be {accepted}, got {low} ... {high}.")
     if needed and bool((domains == domains[..., :1]).all()):
         raise ValueError(f"all examples are of domain {low}: there is nothing to tell apart.")
+
+
+def check_labels(z: Tensor, labels: Tensor | None) -> None:
+    """Raise ValueError unless labels are integers [N], one a row of z [N, k]."""
+    given = f"{labels.dtype} {tuple(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
+    if not isinstance(labels, Tensor) or labels.shape != z.shape[:-1] or labels.is_floating_point() or z.dim() != 2:
+        raise ValueError(f"labels must be integers [N], one a row of z0 [N, k], got {given} and {tuple(z.shape)}.")

@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from . import gather as processes
 from . import logistic
 from .checks import checked_choice, checked_number
-from .classifiers import check_embeddings
+from .classifiers import check_embeddings, check_labels
 from .contrast import Anchors, Candidates, NegativeQueue, Temperatures, contrast, widened
 
 # Beliefs of anchors and posteriors of candidates, from anchors [N, k], their domains [N] and candidates [M, k].
@@ -63,13 +63,21 @@ class _Contrastive(nn.Module):
         self.chunk_size = None if chunk_size is None else int(checked_number("chunk_size", chunk_size, 1, integer=True))
 
     def _checked(
-        self, z0: Tensor, z1: Tensor, domains: Tensor | None, usage: str, queue: NegativeQueue | None = None
+        self,
+        z0: Tensor,
+        z1: Tensor,
+        domains: Tensor | None,
+        usage: str,
+        queue: NegativeQueue | None = None,
+        labels: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Both views in float32 or better, after a look at them in eager mode."""
         if self.validate and not torch.compiler.is_compiling():
             problem = None
             try:
                 self._check(z0, z1, domains, usage, queue)
+                if isinstance(self, SupConLoss):
+                    check_labels(z0, labels)
             except ValueError as error:
                 problem = error
             processes.check_alike(z0, problem, self.gather)
@@ -149,12 +157,7 @@ class _TwoViews(_Contrastive):
         return total.mean(0)
 
     def _one_way(
-        self,
-        z: Tensor,
-        z_pos: Tensor,
-        domains: Tensor | None,
-        queue: NegativeQueue | None,
-        weigh: Weigher | None,
+        self, z: Tensor, z_pos: Tensor, domains: Tensor | None, queue: NegativeQueue | None, weigh: Weigher | None
     ) -> Tensor:
         place = torch.arange(z.shape[-2], device=z.device)
         known = domains if self.uses_domains else None
@@ -349,14 +352,7 @@ class SupConLoss(_Contrastive):
         Raises:
             ValueError: for shapes that do not agree, values that are not finite, or domains out of range.
         """
-        z0, z1 = self._checked(z0, z1, domains, "loss(z0, z1, labels, domains)")
-        if self.validate and not isinstance(labels, Tensor):
-            raise ValueError(f"labels must be a tensor of integers [N], got {type(labels).__name__}.")
-        if self.validate and (labels.shape != z0.shape[:-1] or labels.is_floating_point() or z0.dim() != 2):
-            raise ValueError(
-                f"labels must be integers [N], one a row of z0 [N, k], got {labels.dtype} {tuple(labels.shape)} and "
-                f"{tuple(z0.shape)}."
-            )
+        z0, z1 = self._checked(z0, z1, domains, "loss(z0, z1, labels, domains)", labels=labels)
         z, identity = torch.cat([z0, z1], -2), torch.cat([labels, labels])
         known = None if domains is None else torch.cat([domains, domains])
         pool, ids = z, identity

@@ -362,7 +362,7 @@ HOLED = Z.masked_fill(torch.eye(6, 4, dtype=torch.bool), torch.nan)
         (lambda: InfoNCELoss(gather=1), "gather must be one of True, False, got 1"),
         (lambda: InfoNCELoss()(Z.numpy(), Z.numpy()), "z0 must be a tensor, got ndarray"),
         (lambda: WEIGHTED(Z, Z, DOMAINS.tolist()), "domains must be a tensor, got list"),
-        (lambda: SupConLoss()(Z, Z, None), "labels must be a tensor of integers"),
+        (lambda: SupConLoss()(Z, Z, None), r"labels must be integers \[N\], .* got NoneType"),
         (lambda: SameDomainInfoNCELoss()(Z, Z, DOMAINS - 1), r"domains must be 0 or more, got -1 \.\.\. 0"),
         (lambda: SameDomainInfoNCELoss()(Z, Z, torch.arange(6)), "no example has a negative of its own domain"),
         (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=3), r"discriminator must have predict_proba\(z\), got 3"),
@@ -433,6 +433,7 @@ def one_process(rank, world, path, results):
         "sizes": lambda: InfoNCELoss(gather=True)(x0[: 3 + rank], x1[: 3 + rank]),
         "widths": lambda: InfoNCELoss(gather=True)(x0[:, : 3 + rank], x1[:, : 3 + rank]),
         "one is NaN": lambda: InfoNCELoss(gather=True)(x0 / rank, x1),
+        "one has no labels": lambda: SupConLoss(gather=True)(x0, x1, labels if rank else None),
         "empty queue": lambda: InfoNCELoss(gather=True)(x0, x1, queue=NegativeQueue(3, 5)),
     }
     for name, mistake in mistakes.items():
@@ -466,6 +467,7 @@ def test_two_processes_that_gather_equal_one(tmp_path):
     assert "batches of one size on all processes, got [3, 4]" in found[0]["sizes"]
     assert all("one width and dtype" in found[r]["widths"] for r in range(2))
     assert "z0 holds NaN" in found[0]["one is NaN"] and "process 0 was given" in found[1]["one is NaN"]
+    assert "got NoneType" in found[0]["one has no labels"] and "process 0" in found[1]["one has no labels"]
     assert all("an empty queue has no negatives" in found[r]["empty queue"] for r in range(2))
 
 
