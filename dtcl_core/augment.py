@@ -145,12 +145,12 @@ def adjust_brightness(images: torch.Tensor, factor: torch.Tensor) -> torch.Tenso
 
 
 def adjust_contrast(images: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    """Blend with each image's mean gray value, which lifts a black background."""
+    """Blend images [..., 3, H, W], by factor [...], with each one's mean gray value, which lifts a black background."""
     return _blend(images, luma(images).mean((-1, -2, -3), keepdim=True), factor)
 
 
 def adjust_saturation(images: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    """Blend with the gray image."""
+    """Blend images [..., 3, H, W] by factor [...], with the gray image."""
     return _blend(images, luma(images), factor)
 
 

@@ -23,7 +23,7 @@ METRICS = ("validation", "test_id", "test_ood", "d_test_id")
 
 
 def probe_features(embeddings: dict[str, Tensor], kind: str) -> dict[str, Tensor]:
-    """Embeddings of each split as the probes see them; "standardized" uses the training images' mean and spread."""
+    """Embeddings [R, N, k] of each split as probes see them; "standardized" takes the training images' mean and spread."""
     if kind == "l2":
         return {split: F.normalize(z, dim=-1) for split, z in embeddings.items()}
     if kind == "standardized":

@@ -90,7 +90,7 @@ class _Objective:
 
 
 def newton(objective: _Objective, theta: Tensor, max_iterations: int = MAX_ITERATIONS) -> Tensor:
-    """Minimise by Newton steps; a run whose step would not lower its objective gets more damping instead."""
+    """Minimise over theta [..., F] by Newton steps; where a step would not lower the objective, damping grows."""
     value, p = objective.evaluate(theta)
     damping = torch.zeros_like(value)
     count = objective.x.shape[-2]
@@ -116,7 +116,7 @@ def newton(objective: _Objective, theta: Tensor, max_iterations: int = MAX_ITERA
 
 
 def adam(objective: _Objective, theta: Tensor, steps: int, learning_rate: float) -> Tensor:
-    """Take full-batch Adam steps on the mean loss, as one trains a linear layer by hand."""
+    """Take full-batch Adam steps on the mean loss from theta [..., F], as one trains a linear layer by hand."""
     first, second, count = torch.zeros_like(theta), torch.zeros_like(theta), objective.x.shape[-2]
     for t in range(1, steps + 1):
         gradient = objective.gradient(theta, objective.evaluate(theta)[1]) / count

@@ -57,12 +57,12 @@ class Batch:
 
 
 def same_domain_negatives(batch: Batch) -> dict[str, Tensor]:
-    """Admit negatives of the anchor's own domain only (Cheng et al. 2020)."""
+    """Admit negatives of the anchor's own domain only, [R, N, N] (Cheng et al. 2020)."""
     return {"admitted": losses.same_domain(batch.domains)}
 
 
 def domain_weighted(batch: Batch, weighting: str) -> dict[str, Tensor]:
-    """Give each negative the temperature of Eq. 3."""
+    """Give each negative the temperature of Eq. 3, [R, N, N]."""
     posterior = batch.anchor_posterior if batch.posterior_view == "anchor_view" else batch.posterior
     assert posterior is not None and batch.tau_beta is not None
     w = same_domain_probability(posterior, batch.domains, weighting, batch.anchor_posterior)
@@ -70,24 +70,24 @@ def domain_weighted(batch: Batch, weighting: str) -> dict[str, Tensor]:
 
 
 def outside_weighted(batch: Batch) -> dict[str, Tensor]:
-    """Keep one temperature and weight the exponentials instead, by N_D w_ij (1 where the discriminator knows nothing)."""
+    """Keep one temperature and weight the exponentials, by N_D w_ij [R, N, N] (1 where the discriminator knows nothing)."""
     assert batch.posterior is not None
     w = same_domain_probability(batch.posterior, batch.domains, "negatives")
     return {"weight": batch.num_domains * w}
 
 
 def domain_weighted_negatives(batch: Batch) -> dict[str, Tensor]:
-    """Temperatures from w_ij = P(D_j = d_i | z_j)."""
+    """Temperatures [R, N, N] from w_ij = P(D_j = d_i | z_j)."""
     return domain_weighted(batch, "negatives")
 
 
 def domain_weighted_pairs(batch: Batch) -> dict[str, Tensor]:
-    """Temperatures from w_ij = sum_d P(D_i = d | z_i) P(D_j = d | z_j)."""
+    """Temperatures [R, N, N] from w_ij = sum_d P(D_i = d | z_i) P(D_j = d | z_j)."""
     return domain_weighted(batch, "pairs")
 
 
 def mmd_penalty(batch: Batch) -> Tensor:
-    """lambda times the MMD between the domains (Li et al. 2018)."""
+    """lambda times the MMD between the domains, [R] (Li et al. 2018)."""
     z, domains = batch.penalised()
     if batch.mmd_features == "l2":
         z = torch.nn.functional.normalize(z, dim=-1)
@@ -96,7 +96,7 @@ def mmd_penalty(batch: Batch) -> Tensor:
 
 
 def dann_penalty(batch: Batch) -> Tensor:
-    """The adversary's cross entropy, reversed times lambda for the encoder (Ganin et al. 2016)."""
+    """The adversary's cross entropy [R], reversed times lambda for the encoder (Ganin et al. 2016)."""
     z, domains = batch.penalised()
     assert batch.adversary is not None and batch.lambda_ is not None
     return losses.adversarial_loss(z, domains, *batch.adversary, batch.lambda_)

@@ -86,7 +86,7 @@ class DomainAdversary(nn.Module):
         self.validate = checked_choice("validate", validate, (True, False))
 
     def strength(self, progress: float | Tensor) -> float | Tensor:
-        """Lambda after a share `progress` of the training, from 0 to 1."""
+        """Lambda, a number or [], after a share `progress` of the training, from 0 to 1."""
         if self.schedule == "constant":
             return self.lambda_
         fallen = torch.exp(-10.0 * progress) if isinstance(progress, Tensor) else math.exp(-10.0 * progress)

@@ -68,7 +68,7 @@ class Streams:
         self._ahead: dict[int, Future] = {}
 
     def upload(self, array: np.ndarray) -> Tensor:
-        """A host array on the device; a GPU does not wait for it."""
+        """A host array [...] on the device; a GPU does not wait for it."""
         tensor = torch.from_numpy(np.ascontiguousarray(array))
         return tensor if self.device.type == "cpu" else tensor.pin_memory().to(self.device, non_blocking=True)
 
@@ -178,7 +178,7 @@ class Streams:
         return self.normalize(self.paint(self.gray[stream][index], self.colors[stream][index]))
 
     def clean_chunks(self, stream: int, split: str, size: int) -> list[Tensor]:
-        """A split's images as they are, `size` at a time."""
+        """A split's images [N, 3, 28, 28] as they are, `size` at a time."""
         gray, colors = self.data[stream].gray(split).to(self.device), self.data[stream].colors(split).to(self.device)
         return [self.normalize(self.paint(g, c)) for g, c in zip(gray.split(size), colors.split(size))]
 
@@ -188,4 +188,5 @@ class Streams:
         return (gray[..., None] * colors[:, None, None, :]).permute(0, 3, 1, 2)
 
     def normalize(self, images: Tensor) -> Tensor:
+        """Images [..., 3, 28, 28] in [0, 1] as the encoder is to see them."""
         return 2 * images - 1 if self.protocol.input_normalization == "half" else images
