@@ -4,11 +4,14 @@
 
 Runs are trained alone with one thread; then once more under each condition. Compared are the embeddings of the Test-ID
 images (largest difference, relative to the largest entry) and the metrics (largest difference of an accuracy), after a few
-epochs, over seeds. The last line is a yardstick: another seed. Writes `determinism_<device>.csv`.
+epochs, over seeds. The last line is a yardstick: another seed. On a CPU, a process of its own does without its newest
+instructions, as an older machine would. Writes `determinism_<device>.csv`.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -66,6 +69,22 @@ def alone(runs: list[Run], device: torch.device, **options: int) -> Seen:
     return {key: value for run in runs for key, value in trained([run], device, **options).items()}
 
 
+def alone_with_avx2(runs: list[Run]) -> Seen:
+    """Train each run by itself, in a process that uses the instructions of an older CPU."""
+    older = {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "seen.pt"
+        torch.save([run.to_dict() for run in runs], path)
+        subprocess.run([sys.executable, __file__, "child", str(path)], env={**os.environ, **older}, check=True)
+        return torch.load(path)
+
+
+def child(path: str) -> None:
+    """What `alone_with_avx2` starts: runs are read from a file, what was seen of them is written there."""
+    assert torch.backends.cpu.get_cpu_capability() == "AVX2"
+    torch.save(alone([Run.from_dict(run) for run in torch.load(path)], torch.device("cpu")), path)
+
+
 def main(kind: str) -> None:
     device, protocol = torch.device(kind), Protocol(epochs=max(EPOCHS))
     found: dict[str, list[tuple[int, float, float]]] = {}
@@ -82,6 +101,8 @@ def main(kind: str) -> None:
         }
         if device.type == "cuda":
             conditions["on a CPU"] = alone(runs, torch.device("cpu"))
+        elif torch.backends.cpu.get_cpu_capability() == "AVX512":
+            conditions["on a CPU with AVX2 only"] = alone_with_avx2(runs)
         stacked = conditions["in a stack of four"]
         for name, seen in conditions.items():
             against = stacked if "another order" in name else reference
@@ -111,4 +132,7 @@ def main(kind: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*(sys.argv[1:] or ["cpu"]))
+    if sys.argv[1:2] == ["child"]:
+        child(sys.argv[2])
+    else:
+        main(*(sys.argv[1:] or ["cpu"]))

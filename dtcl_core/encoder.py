@@ -78,7 +78,7 @@ class Encoder(nn.Module):
         projector_dim: the head's output dimension.
 
     Attributes:
-        dtype: of the convolutions and feature maps; the linear layers are always float32.
+        dtype: of the convolutions and feature maps; the linear layers stay in the parameters' own, float32.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class Encoder(nn.Module):
         weight, bias = self._of(self.weight, runs), self._of(self.bias, runs)
         flat = x.permute(0, 2, 3, 1).unflatten(-1, (weight.shape[0], -1))  # [B, h, w, R, C]
         flat = flat.permute(3, 0, 1, 2, 4).flatten(2)
-        return torch.baddbmm(bias[:, None], flat.float(), weight)
+        return torch.baddbmm(bias[:, None], flat.to(weight.dtype), weight)
 
     def project(self, z: Tensor) -> Tensor:
         """Embeddings [R, B, k] through the projector head; as they are if there is none."""

@@ -9,7 +9,7 @@ import pandas as pd
 
 from . import work
 from .experiments import REGISTRY
-from .statistics import paired_difference
+from .statistics import mean_interval, paired_difference
 
 FOLDER = Path(__file__).resolve().parent.parent / "benchmarks"
 NOT_MEASURED = "not measured"
@@ -94,4 +94,24 @@ def precision_differences(frame: pd.DataFrame) -> pd.DataFrame:
             exact, half = by["float32"][metric], by["bfloat16"][metric]
             d = paired_difference(half, exact)
             lines.append((*cell, metric, exact.mean(), d.mean, d.low, d.high, d.n))
+    return pd.DataFrame(lines, columns=columns)
+
+
+def precision_pooled(frame: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy in bfloat16 less accuracy in float32 for each metric, averaged over configurations, over seeds.
+
+    A seed's configurations share its views, so a seed counts once.
+
+    Returns:
+        Columns: metric, float32 (mean), difference (mean), low and high (95 % t interval), n (seeds), and as yardsticks
+        the standard deviations of a pair's difference and of a float32 run's accuracy over seeds.
+    """
+    columns = ["metric", "float32", "difference", "low", "high", "n", "sd of a pair", "sd of a seed"]
+    cell, lines = ["method", "tau_alpha", "tau_beta"], []
+    for metric in PRECISION_METRICS if len(frame) else ():
+        table = frame.pivot(index=[*cell, "seed"], columns="precision", values=metric).dropna()
+        pairs = table.bfloat16 - table.float32
+        d = mean_interval(pairs.groupby("seed").mean())
+        seeds = table.float32.groupby(cell, dropna=False).var().mean() ** 0.5
+        lines.append((metric, table.float32.mean(), d.mean, d.low, d.high, d.n, pairs.std(), seeds))
     return pd.DataFrame(lines, columns=columns)

@@ -50,6 +50,24 @@ def test_precisions_are_compared_seed_by_seed():
     assert speed.precision_differences(speed.load("nothing")).empty
 
 
+def test_a_seed_counts_once_when_configurations_are_pooled():
+    gaps = {(None, 0): 0.01, (1.0, 0): 0.03, (None, 1): 0.05, (1.0, 1): 0.07}  # means of the seeds: 0.02 and 0.06
+    rows = [
+        dict(method="m", tau_alpha=0.1, tau_beta=b, seed=s, precision=p, **dict.fromkeys(speed.PRECISION_METRICS, v))
+        for (b, s), gap in gaps.items()
+        for p, v in [("float32", 0.5 + 0.1 * s), ("bfloat16", 0.5 + 0.1 * s + gap)]
+    ]
+    unfinished = rows[0] | {"seed": 2}  # float32 is done, bfloat16 not yet
+    table = speed.precision_pooled(pd.DataFrame([*rows, unfinished]))
+    assert len(table) == 4 and (table.n == 2).all()
+    assert table.difference.tolist() == pytest.approx([0.04] * 4)
+    assert table.float32.tolist() == pytest.approx([0.55] * 4)
+    assert table.low.tolist() == pytest.approx([0.04 - 12.706 * 0.02] * 4, abs=1e-3)  # t with one degree of freedom
+    assert table["sd of a pair"].tolist() == pytest.approx([0.02582] * 4, abs=1e-4)
+    assert table["sd of a seed"].tolist() == pytest.approx([0.0707] * 4, abs=1e-3)
+    assert speed.precision_pooled(speed.load("nothing")).empty
+
+
 def test_the_committed_figures_can_be_read():
     assert len(speed.load("cpu")) > 5 and speed.growth(speed.load("cpu")) > 0
     assert set(speed.load("cpu_parts").part) >= {"forward", "backward", "whole step"}
