@@ -21,9 +21,11 @@ import peers
 import torch
 
 from dtcl_core import pretrain, work
+from dtcl_core.checks import checked_number
 from dtcl_core.config import Protocol, Run
 from dtcl_core.device import keep_freed_memory, resolve_device, resolve_precision
-from dtcl_core.experiments import REGISTRY
+from dtcl_core.experiments import REGISTRY, listed_numbers
+from dtcl_core.results import check_writable
 
 HERE = Path(__file__).parent
 STACKS = {"cpu": "1,2,4,6,12,24", "cuda": "1,4,16,64,192,768"}
@@ -62,47 +64,59 @@ def contenders(protocol: Protocol, device: torch.device, precision: str, sizes: 
     return chosen
 
 
+def table(times: dict[str, list[float]], precision: str, device: torch.device) -> list[dict]:
+    """A row for every contender that finished a round."""
+    peer = "float32 (convolutions TF32)" if device.type == "cuda" else "float32"  # PyTorch's default
+    rows = []
+    for name, taken in times.items():
+        if taken:
+            ratios = [a / b for a, b in zip(times.get("plain loop", []), taken)]
+            figures = {
+                "contender": name,
+                "median_s": statistics.median(taken),
+                "min_s": min(taken),
+                "max_s": max(taken),
+                "speedup": statistics.median(ratios) if ratios else "",
+                "speedup_low": min(ratios, default=""),
+                "speedup_high": max(ratios, default=""),
+                "precision": precision if name.startswith(("engine", "paper")) else peer,
+                "rounds": len(taken),
+            }
+            rows.append(figures | machine.origin(device))
+    return rows
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m dtcl_core benchmark", description=__doc__.split("\n")[0])
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--stacks", help="stack sizes of the engine, with commas between them")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=HERE, help="folder for the figures (default: benchmarks/)")
     options = parser.parse_args(arguments)
     device, protocol = resolve_device(options.device), Protocol()
+    checked_number("--rounds", options.rounds, 1, integer=True)
+    check_writable(options.out, "figures")
     precision = resolve_precision(options.precision, device)
     keep_freed_memory()  # for every contender alike
 
-    sizes = [int(size) for size in (options.stacks or STACKS[device.type]).split(",")]
+    named = listed_numbers(options.stacks or STACKS[device.type])
+    sizes = [int(checked_number("each of --stacks", size, 1, integer=True)) for size in named]
     entered = contenders(protocol, device, precision, sizes)
     times: dict[str, list[float]] = {name: [] for name in entered}
     for number in range(options.rounds):
         for name, measure in entered.items():
             try:
                 times[name].append(measure())
-            except torch.OutOfMemoryError:
-                print(f"{name} does not fit into memory.")
+            except (
+                RuntimeError,
+                ValueError,
+            ) as error:  # one that fails, memory running out say, costs the others nothing
+                print(f"round {number + 1}: {name} failed: {str(error).splitlines()[0]}", flush=True)
                 continue
             print(f"round {number + 1}: {name:<24}{times[name][-1]:10.4f} s a run-epoch", flush=True)
-
-    rows = []
-    for name, taken in times.items():
-        if taken:
-            plain = [a / b for a, b in zip(times.get("plain loop", []), taken)]
-            rows.append(
-                {
-                    "contender": name,
-                    "median_s": statistics.median(taken),
-                    "min_s": min(taken),
-                    "max_s": max(taken),
-                    "speedup": statistics.median(plain) if plain else "",
-                    "precision": precision if name.startswith(("engine", "paper")) else "float32",
-                    "rounds": options.rounds,
-                }
-                | machine.origin(device)
-            )
-    machine.write(options.out / f"{device.type}.csv", rows)
+        if rows := table(times, precision, device):  # after every round: a lease may end before the last
+            machine.write(options.out / f"{device.type}.csv", rows)
     best = sizes[-1] if device.type == "cpu" else min(192, sizes[-1])
     parts.measure(device, min(best, 6) if device.type == "cpu" else best, precision, options.out)
 

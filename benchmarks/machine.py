@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import platform
 import statistics
 import time
 from collections.abc import Callable
@@ -12,19 +11,14 @@ from pathlib import Path
 
 import torch
 
-from dtcl_core.provenance import SOURCES
+from dtcl_core.provenance import SOURCES, cpu_name
 
 
 def name_of(device: torch.device) -> str:
     """The device as its maker calls it."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
+    return cpu_name()
 
 
 def seconds(work: Callable[[], object], device: torch.device, repeats: int = 5, warm_up: int = 2) -> float:

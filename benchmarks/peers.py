@@ -66,11 +66,11 @@ def seconds_of(epoch: Callable[[], None], device: torch.device, warm_up: bool = 
     if warm_up:
         epoch()
     if device.type == "cuda":
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(device)
     began = time.perf_counter()
     epoch()
     if device.type == "cuda":
-        torch.cuda.synchronize()
+        torch.cuda.synchronize(device)
     return time.perf_counter() - began
 
 
@@ -110,17 +110,18 @@ def batched_loop(protocol: Protocol, device: torch.device) -> float:
     optimizer = optimizer_of(model, protocol)
     count, size = len(gray), protocol.batch_size
 
-    def views(index: torch.Tensor, key: tuple) -> torch.Tensor:
-        boxes = augment.random_resized_crop_boxes(len(index), protocol.crop_scale, protocol.crop_ratio, key=key)
-        blurs = augment.random_blur_sigmas(len(index), protocol.blur_sigma, protocol.blur_probability, key)
-        seen = augment.resize_crop_blur(gray[index], boxes, blurs, protocol.blur_kernel)
-        return colors[index][..., None, None] * seen[:, None]
+    def drawn(view: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Boxes and blurs of all images, on the device."""
+        boxes = augment.random_resized_crop_boxes(count, protocol.crop_scale, protocol.crop_ratio, key=(view,))
+        blurs = augment.random_blur_sigmas(count, protocol.blur_sigma, protocol.blur_probability, (view,))
+        return torch.from_numpy(boxes).to(device), torch.from_numpy(blurs).to(device)
 
     def epoch() -> None:
-        order = torch.randperm(count, device=device)
+        order, draws = torch.randperm(count, device=device), [drawn(view) for view in range(2)]
         for start in range(0, count - size + 1, size):
             index = order[start : start + size]
-            z, z_pos = (model(views(index, (start, view))) for view in range(2))
+            seen = (augment.resize_crop_blur(gray[index], b[index], s[index], protocol.blur_kernel) for b, s in draws)
+            z, z_pos = (model(colors[index][..., None, None] * view[:, None]) for view in seen)
             loss = losses.info_nce(z, z_pos, 0.1)
             optimizer.zero_grad()
             loss.backward()

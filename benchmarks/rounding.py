@@ -23,6 +23,7 @@ from torch.nn import functional as F
 
 from dtcl_core import losses
 from dtcl_core.config import Run
+from dtcl_core.device import reproducible
 from dtcl_core.pretrain import Stack
 
 SEEDS = 3
@@ -41,8 +42,9 @@ def gradients(seed: int, dtype: torch.dtype, device: torch.device, step: int = 0
     if dtype == torch.float64:
         encoder.double()
     encoder.dtype = dtype
-    z, z_pos = encoder(x[None], [1], masks).chunk(2, 1)
-    losses.info_nce(z, z_pos, 0.1).sum().backward()
+    with reproducible(device):  # as in training
+        z, z_pos = encoder(x[None], [1], masks).chunk(2, 1)
+        losses.info_nce(z, z_pos, 0.1).sum().backward()
     return {name: p.grad.double().cpu() for name, p in encoder.named_parameters() if p.grad is not None}
 
 

@@ -34,7 +34,10 @@ def write_checkpoint(state: dict[str, Any], path: Path) -> None:
     torch.save(state, memory)
     content = memory.getvalue()
     try:
-        temporary.write_bytes(hashlib.sha256(content).digest() + content)
+        with open(temporary, "wb") as file:
+            file.write(hashlib.sha256(content).digest() + content)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -46,6 +49,7 @@ def read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
 
     Raises:
         ValueError: if the file is not as it was written.
+        torch.OutOfMemoryError: if the device has no room for it.
     """
     whole = path.read_bytes()
     content = whole[DIGEST_BYTES:]
@@ -53,6 +57,8 @@ def read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
         raise ValueError("it is not as it was written")
     try:
         state = torch.load(io.BytesIO(content), map_location=device, weights_only=True)
+    except torch.OutOfMemoryError:
+        raise
     except Exception as error:  # whatever the reader stumbles over; its messages are pages long
         raise ValueError(f"it holds more than tensors and plain values ({type(error).__name__})") from None
     if not isinstance(state, dict) or not isinstance(state.get("losses"), list):

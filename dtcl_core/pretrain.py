@@ -30,7 +30,7 @@ from .device import keep_freed_memory, reproducible, resolve_device, resolve_pre
 from .encoder import Encoder
 from .losses import same_domain
 from .methods import ALL_METHODS, Batch
-from .provenance import SOURCES
+from .provenance import SOURCES, machine
 from .streams import Streams, stream_of
 from .traces import TemperatureRecorder, Trace, traces_of
 
@@ -74,6 +74,7 @@ class Stack:
         encoder: their networks.
         epoch: epochs done.
         seconds: time spent training them.
+        machine: what may decide the last digits (`provenance.machine`), of every machine that trained them.
         losses: [epochs done, R] mean loss of each epoch.
     """
 
@@ -102,6 +103,8 @@ class Stack:
         self.stream_of_run = torch.arange(len(counts)).repeat_interleave(torch.tensor(self.counts)).to(self.device)
         self._build_networks()
         self._build_groups()
+        self.keys = [run.key for run in self.runs]
+        self.machine = machine(self.device)
         self.epoch, self.seconds = 0, 0.0
         self.losses: list[Tensor] = []
         self.recorder = TemperatureRecorder(self.runs, self.streams.num_domains, self.device) if record else None
@@ -152,12 +155,19 @@ class Stack:
 
     @torch.no_grad()
     def embed(self, split: str, group: Group | None = None) -> Tensor:
-        """Embeddings [R, N, embedding_dim] of a split's clean images, in evaluation mode."""
+        """Embeddings [R, N, embedding_dim] of a split's clean images, in evaluation mode; as many at once as fit."""
         streams, counts = (range(len(self.counts)), self.counts) if group is None else (group.streams, group.counts)
-        runs = None if group is None else group.runs
-        chunks = zip(*(self.streams.clean_chunks(s, split, EMBED_BATCH) for s in streams))
-        with self._mode(training=False), reproducible(self.device):
-            return torch.cat([self.encoder(images, counts, runs=runs) for images in chunks], 1)
+        runs, size = None if group is None else group.runs, EMBED_BATCH
+        while True:
+            chunks = zip(*(self.streams.clean_chunks(s, split, size) for s in streams))
+            try:
+                with self._mode(training=False), reproducible(self.device):
+                    return torch.cat([self.encoder(images, counts, runs=runs) for images in chunks], 1)
+            except torch.OutOfMemoryError:
+                if size == 1:
+                    raise
+            size //= 2  # a step of training fits, so a few images will
+            torch.cuda.empty_cache()
 
     @torch.no_grad()
     def _embed_for_discriminator(self, group: Group) -> tuple[Tensor, Tensor]:
@@ -246,28 +256,30 @@ class Stack:
 
     def step(self, number: int, posteriors: dict) -> Tensor:
         """The training step: one batch of every stream, one update of every run. Returns the losses [R]."""
-        data, size = self.streams, self.protocol.batch_size
-        place = slice(number * size, (number + 1) * size)
-        index, host = data.order[:, place], data.host_order[:, place]
-        images = [
-            torch.cat([data.views(s, index[s], host[s], view) for view in range(2)]) for s in range(len(self.counts))
-        ]
-        masks = data.dropout_masks(2 * index.shape[1], self.epoch, number)
-        z, z_pos = self.encoder.project(self.encoder(images, self.counts, masks)).chunk(2, 1)
-        domains = data.domains.gather(1, index)[self.stream_of_run]
+        with reproducible(self.device):
+            data, size = self.streams, self.protocol.batch_size
+            place = slice(number * size, (number + 1) * size)
+            index, host = data.order[:, place], data.host_order[:, place]
+            images = [
+                torch.cat([data.views(s, index[s], host[s], view) for view in range(2)])
+                for s in range(len(self.counts))
+            ]
+            masks = data.dropout_masks(2 * index.shape[1], self.epoch, number)
+            z, z_pos = self.encoder.project(self.encoder(images, self.counts, masks)).chunk(2, 1)
+            domains = data.domains.gather(1, index)[self.stream_of_run]
 
-        losses = z.new_zeros(len(self.runs))
-        for group in self.groups:
-            method, batch = ALL_METHODS[group.method], self._batch(group, z, z_pos, domains, posteriors)
-            losses = losses.index_add(0, group.runs, method.loss(batch, self.protocol.symmetric))
-            if self.recorder is not None and "tau_beta" in method.uses:
-                self.recorder.add(group.runs, method.pairs(batch)["tau_neg"].detach(), same_domain(batch.domains))
-        for optimizer in self.optimizers:
-            optimizer.zero_grad(set_to_none=True)
-        losses.sum().backward()
-        for optimizer in self.optimizers:
-            optimizer.step()
-        return losses.detach()
+            losses = z.new_zeros(len(self.runs))
+            for group in self.groups:
+                method, batch = ALL_METHODS[group.method], self._batch(group, z, z_pos, domains, posteriors)
+                losses = losses.index_add(0, group.runs, method.loss(batch, self.protocol.symmetric))
+                if self.recorder is not None and "tau_beta" in method.uses:
+                    self.recorder.add(group.runs, method.pairs(batch)["tau_neg"].detach(), same_domain(batch.domains))
+            for optimizer in self.optimizers:
+                optimizer.zero_grad(set_to_none=True)
+            losses.sum().backward()
+            for optimizer in self.optimizers:
+                optimizer.step()
+            return losses.detach()
 
     def train_epoch(self, should_stop: Callable[[], bool] = lambda: False) -> None:
         """Train one epoch of every run.
@@ -290,8 +302,7 @@ class Stack:
         for number in range(steps):
             if should_stop():
                 raise Interrupted
-            with reproducible(self.device):
-                total += self.step(number, posteriors)
+            total += self.step(number, posteriors)
         self.losses.append(total / steps)
         if self.recorder is not None:
             self.recorder.end_epoch()
@@ -303,8 +314,9 @@ class Stack:
     def state(self) -> dict[str, Any]:
         """All that training depends on, as copies."""
         return {
-            "keys": [run.key for run in self.runs],
+            "keys": self.keys,
             "sources": SOURCES,
+            "machine": self.machine,
             "epoch": self.epoch,
             "seconds": self.seconds,
             "losses": list(self.losses),
@@ -320,13 +332,13 @@ class Stack:
         return traces_of(self.runs, torch.stack(self.losses), self.recorder)
 
     def restore(self, path: Path) -> None:
-        """Go on from a checkpoint of the same runs.
+        """Go on from a checkpoint of the same runs, be it of another machine: `machine` tells of both then.
 
         Raises:
             ValueError: if it belongs to other runs, or was written by other code.
         """
         state = read_checkpoint(path, self.device)
-        if state["keys"] != [run.key for run in self.runs]:
+        if state["keys"] != self.keys:
             raise ValueError("it belongs to other runs")
         if state["sources"] != SOURCES:
             raise ValueError("it was written by other code")
@@ -336,6 +348,9 @@ class Stack:
             if state["temperatures"] is None:
                 raise ValueError("it holds no temperatures")
             self.recorder.epochs = list(state["temperatures"])
+        for name, now in machine(self.device).items():
+            before = state["machine"][name]
+            self.machine[name] = now if before == now else f"{before}, then {now}"
         self.epoch, self.seconds, self.losses = state["epoch"], state["seconds"], list(state["losses"])
         self.encoder.load_state_dict(state["encoder"])
         self.adversary.load_state_dict(state["adversary"])
@@ -377,6 +392,8 @@ def train(
         try:
             stack.restore(checkpoint)
             on_restore(stack)
+        except torch.OutOfMemoryError:  # the file is sound
+            raise
         except (ValueError, RuntimeError, KeyError, EOFError, pickle.UnpicklingError) as error:
             warnings.warn(f"checkpoint {checkpoint} is not usable ({error}); training starts anew.", stacklevel=2)
             stack = Stack(runs, device, precision, record)
@@ -393,4 +410,6 @@ def train(
                 write_checkpoint(before, checkpoint)
             raise
         on_epoch(stack)
+    if checkpoint is not None:  # whatever evaluation meets, training is done
+        write_checkpoint(stack.state(), checkpoint)
     return stack

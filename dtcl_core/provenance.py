@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import platform
 import subprocess
@@ -26,14 +27,26 @@ NUMERIC_SOURCES = (
     "streams",
     "pretrain",
     "evaluate",
+    "device",
 )
+
+
+def statements(source: str) -> str:
+    """Python source without its docstrings, comment lines and blank lines, which decide no number."""
+    lines = source.splitlines()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            told = node.body[0]
+            last = told.end_lineno or told.lineno
+            lines[told.lineno - 1 : last] = [""] * (last - told.lineno + 1)
+    return "\n".join(line for line in lines if line.strip() and not line.strip().startswith("#"))
 
 
 def sources_hash() -> str:
     """Twelve hexadecimal digits that stand for the code that decides numbers, as it is on disk."""
     digest = hashlib.sha256()
     for module in NUMERIC_SOURCES:
-        digest.update((resources.files("dtcl_core") / f"{module}.py").read_bytes())
+        digest.update(statements((resources.files("dtcl_core") / f"{module}.py").read_text()).encode())
     return digest.hexdigest()[:12]
 
 
@@ -42,14 +55,25 @@ SOURCES = sources_hash()  # taken when the code is imported: a file may be edite
 ORIGIN = ("sources", "torch", "device", "device_name", "instructions", "threads", "precision", "stack")
 
 
+@lru_cache(maxsize=1)
+def cpu_name() -> str:
+    """The processor as its maker calls it, where that can be read; else its architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
 def machine(device: torch.device) -> dict[str, Any]:
     """What of this machine and its versions may decide a number's last digits."""
     on_gpu = device.type == "cuda"
     return {
         "sources": SOURCES,
-        "torch": torch.__version__,
+        "torch": str(torch.__version__),
         "device": device.type,
-        "device_name": torch.cuda.get_device_name(device) if on_gpu else platform.machine(),
+        "device_name": torch.cuda.get_device_name(device) if on_gpu else cpu_name(),
         "instructions": None if on_gpu else torch.backends.cpu.get_cpu_capability(),
         "threads": None if on_gpu else torch.get_num_threads(),
     }

@@ -74,7 +74,7 @@ def make_rows(
                 "metrics": scores,
                 "status": "ok" if finished else "diverged",
                 "provenance": {
-                    **machine(stack.device),
+                    **stack.machine,
                     "commit": commit(),
                     "precision": stack.precision,
                     "stack": len(stack.runs),

@@ -179,7 +179,11 @@ class Streams:
 
     def clean_chunks(self, stream: int, split: str, size: int) -> list[Tensor]:
         """A split's images [N, 3, 28, 28] as they are, `size` at a time."""
-        gray, colors = self.data[stream].gray(split).to(self.device), self.data[stream].colors(split).to(self.device)
+        if split == "train":  # on the device already: embedded in every epoch, for the discriminators
+            gray, colors = self.gray[stream], self.colors[stream]
+        else:
+            data = self.data[stream]
+            gray, colors = data.gray(split).to(self.device), data.colors(split).to(self.device)
         return [self.normalize(self.paint(g, c)) for g, c in zip(gray.split(size), colors.split(size))]
 
     @staticmethod

@@ -12,6 +12,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -28,6 +29,7 @@ from .results import Store, default_path, make_rows
 from .streams import stream_of
 
 LINE_SECONDS = 60.0
+STALE_SECONDS = 86400.0
 CPU_STACK = 6  # four times as many gain a tenth (benchmarks/cpu.csv) and let rows land four times as late
 GPU_STACK = 192  # keeps a large GPU busy; more would only delay rows
 MEMORY_SHARE = 0.7  # of what is free, for what the estimate below leaves out
@@ -276,6 +278,7 @@ def compute(
     where = resolve_device(device)
     precision = resolve_precision(precision, where)
     stacks = missing_stacks(runs, store, where, precision, stack_size, record)
+    tidy(store, cut(runs, where, precision, stack_size, record))
     if not stacks:
         return 0
     store.check_writable()
@@ -291,10 +294,12 @@ def compute(
             except torch.OutOfMemoryError:
                 if len(trainings(members)) == 1:
                     raise
-                torch.cuda.empty_cache()
-                warnings.warn(f"a stack of {len(members)} runs does not fit into memory; it is halved.", stacklevel=2)
-                most = -(-len(trainings(members)) // 2)
-                stacks = [part for stack in [members, *stacks] for part in cut_into_stacks(stack, most, True, record)]
+            else:
+                continue
+            torch.cuda.empty_cache()  # here, where no traceback holds the stack any more
+            warnings.warn(f"a stack of {len(members)} runs does not fit into memory; it is halved.", stacklevel=2)
+            most = -(-len(trainings(members)) // 2)
+            stacks = [part for stack in [members, *stacks] for part in cut_into_stacks(stack, most, True, record)]
     finally:
         progress.close()
     return progress.done
@@ -310,9 +315,31 @@ def missing_stacks(
 ) -> list[list[Run]]:
     """The work units: stacks cut from all the runs asked for, less the runs that exist."""
     missing = {run.key for run in store.missing(runs, traced=record)}
-    distinct = list({run.key: run for run in runs}.values())
     if not missing:
         return []
+    stacks = cut(runs, device, precision, stack_size, record)
+    return [left for members in stacks if (left := [run for run in members if run.key in missing])]
+
+
+def cut(
+    runs: Sequence[Run], device: torch.device, precision: str, stack_size: int | None, record: Recorded
+) -> list[list[Run]]:
+    """All the runs asked for, in stacks that suit the device."""
+    distinct = list({run.key: run for run in runs}.values())
+    if not distinct:
+        return []
     size = stack_size or stack_size_for(device, distinct[0].protocol, precision)
-    cut = cut_into_stacks(distinct, size, mix_streams=device.type != "cpu", record=record)
-    return [left for members in cut if (left := [run for run in members if run.key in missing])]
+    return cut_into_stacks(distinct, size, mix_streams=device.type != "cpu", record=record)
+
+
+def tidy(store: Store, stacks: Sequence[Sequence[Run]]) -> None:
+    """Remove what a kill may have left: checkpoints of stacks whose rows exist, and half-written files a day old."""
+    done = set(store.rows())
+    for members in stacks:
+        if done.issuperset(run.key for run in members):
+            checkpoint_path(store, members).unlink(missing_ok=True)
+    for folder in (store.rows_path, store.path / ".checkpoints"):
+        for path in folder.glob("*.tmp"):
+            with suppress(OSError):  # another process may have been quicker
+                if time.time() - path.stat().st_mtime > STALE_SECONDS:
+                    path.unlink()

@@ -15,7 +15,14 @@ from dtcl_core.results import Store
 
 @pytest.fixture(scope="module")
 def two_workers():
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error", namespace="dtcl-test")
+    ray.init(
+        num_cpus=2,
+        num_gpus=0,
+        include_dashboard=False,
+        log_to_driver=False,
+        logging_level="error",
+        namespace="dtcl-test",
+    )
     yield
     ray.shutdown()
 

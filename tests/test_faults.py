@@ -3,6 +3,7 @@
 import errno
 import os
 import subprocess
+import time
 import warnings
 
 import faults
@@ -16,10 +17,24 @@ from dtcl_core.config import Run
 from dtcl_core.results import Store
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_killed_at_random_moments_nothing_is_lost_doubled_or_torn(tmp_path, processes):
-    told = faults.check(tmp_path, kills=6, processes=processes)
-    assert told["killed"] >= 6
+@pytest.mark.parametrize(("processes", "same"), [(1, False), (2, False), (2, True)])
+def test_killed_at_random_moments_nothing_is_lost_doubled_or_torn(tmp_path, processes, same):
+    told = faults.check(tmp_path, kills=6, processes=processes, same=same)
+    assert told["killed"] >= 6 and told["finished"] >= 1
+
+
+def test_what_a_kill_leaves_behind_is_tidied_up(tmp_path, tiny):
+    runs = [Run(tau_alpha=tau, protocol=tiny) for tau in (0.1, 0.2)]
+    store = Store(tmp_path)
+    work.compute(runs, store, "cpu", quiet=True)
+    orphan = work.checkpoint_path(store, runs)
+    orphan.write_bytes(b"its rows were stored, and then came the kill")
+    old, new = store.rows_path / "tmpold.tmp", store.rows_path / "tmpnew.tmp"
+    for path, age in ((old, work.STALE_SECONDS + 60), (new, 0)):
+        path.write_text("half")
+        os.utime(path, (time.time() - age,) * 2)
+    assert work.compute(runs, store, "cpu", quiet=True) == 0
+    assert not orphan.exists() and not old.exists() and new.exists()
 
 
 @pytest.fixture
@@ -116,13 +131,13 @@ def test_a_small_disk_that_is_full_for_real(tmp_path, tiny):
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", disk], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk], capture_output=True, check=False
     )
     if mounted.returncode:
         pytest.skip("mounting a small disk needs root")
     try:
         store = Store(disk)
-        (disk / "filler").write_bytes(b"\0" * 56 * 1024)
+        (disk / "filler").write_bytes(b"\0" * 248 * 1024)
         runs = [Run(tau_alpha=0.2, seed=seed, protocol=tiny) for seed in range(4)]
         with pytest.raises(OSError, match="No space left on device"):
             work.compute(runs, store, "cpu", stack_size=1, quiet=True)
@@ -132,6 +147,19 @@ def test_a_small_disk_that_is_full_for_real(tmp_path, tiny):
         work.compute(runs, store, "cpu", stack_size=1, quiet=True)
         assert not store.missing(runs)
         assert all(store.rows()[key]["metrics"] == row["metrics"] for key, row in kept.items())
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_a_read_only_folder_is_refused_before_training(tmp_path, tiny, nothing_trains):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "ro,size=64k", "tmpfs", disk]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("mounting a disk needs root")
+    try:
+        with pytest.raises(OSError, match=f"results cannot be written to {disk}/rows: Read-only file system"):
+            work.compute([Run(protocol=tiny)], Store(disk), "cpu", quiet=True)
     finally:
         subprocess.run(["umount", disk], check=True)
 

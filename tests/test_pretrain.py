@@ -1,6 +1,7 @@
 """The engine: stacks equal solo runs, encoders equal plain PyTorch modules, and a stop loses nothing."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from dtcl_core.config import Protocol, Run
 from dtcl_core.data import SPLITS
 from dtcl_core.encoder import Encoder
 from dtcl_core.methods import METHODS, Batch
+from dtcl_core.results import make_rows
 
 
 def parameters_of(stack, r):
@@ -36,6 +38,25 @@ def test_every_run_of_a_stack_equals_the_same_run_alone(all_methods):
         assert torch.allclose(together.losses[-1][r], alone.losses[-1][0], rtol=1e-3), run
         for name, value in parameters_of(alone, 0).items():
             assert torch.allclose(parameters_of(together, r)[name], value, atol=2e-3), (run, name)
+
+
+def test_in_float64_a_stack_and_its_runs_alone_agree_to_the_last_digits(all_methods):
+    """In float32 rounding hides small mistakes: there Adam turns the sign of a tiny gradient into a full step."""
+
+    def steps(runs):
+        stack = pretrain.Stack(runs, "cpu")
+        stack.encoder.double()
+        stack.adversary.double()
+        stack.encoder.dtype = torch.float64
+        stack.train_epoch()
+        return stack
+
+    together = steps(all_methods)
+    for r, run in enumerate(together.runs):
+        alone = steps([run])
+        for name, value in parameters_of(alone, 0).items():
+            assert value.dtype != torch.float32
+            assert torch.allclose(parameters_of(together, r)[name], value, rtol=1e-7, atol=1e-9), (run, name)
 
 
 def test_methods_train_apart(all_methods):
@@ -159,6 +180,74 @@ def test_an_interrupted_training_goes_on_bit_for_bit(all_methods, tmp_path):
     stack = pretrain.train(all_methods, "cpu", checkpoint=checkpoint, on_restore=lambda s: restored.append(s.epoch))
     assert restored == [1]
     assert evaluate.evaluate(stack) == evaluate.evaluate(steps_of(all_methods, 2))
+
+
+def test_a_row_that_two_machines_trained_says_so(tiny, tmp_path, monkeypatch):
+    run, checkpoint = Run(protocol=tiny), tmp_path / "stack.pt"
+    here = pretrain.machine(torch.device("cpu"))
+    monkeypatch.setattr(pretrain, "machine", lambda device: {**here, "threads": 7})
+    with pytest.raises(pretrain.Interrupted):
+        epochs = []
+        pretrain.train(
+            [run],
+            "cpu",
+            checkpoint=checkpoint,
+            on_epoch=lambda s: epochs.append(s.epoch),
+            should_stop=lambda: bool(epochs),
+        )
+    monkeypatch.setattr(pretrain, "machine", lambda device: dict(here))
+    stack = pretrain.train([run], "cpu", checkpoint=checkpoint)
+    (row,) = make_rows(stack, evaluate.evaluate(stack))
+    assert row["provenance"]["threads"] == f"7, then {here['threads']}"
+    assert row["provenance"]["torch"] == here["torch"]
+    assert pretrain.train([run], "cpu").machine == here
+
+
+def test_too_little_memory_does_not_condemn_a_sound_checkpoint(tiny, tmp_path, monkeypatch):
+    checkpoint = tmp_path / "stack.pt"
+    pretrain.train([Run(protocol=tiny)], "cpu", checkpoint=checkpoint)
+    before = checkpoint.read_bytes()
+
+    def none_left(*_, **__):
+        raise torch.OutOfMemoryError("none left")
+
+    monkeypatch.setattr(torch, "load", none_left)
+    with pytest.raises(torch.OutOfMemoryError):
+        pretrain.train([Run(protocol=tiny)], "cpu", checkpoint=checkpoint)
+    assert checkpoint.read_bytes() == before
+
+
+def test_images_are_embedded_as_many_at_once_as_fit(all_methods, monkeypatch):
+    stack, forward, seen = pretrain.Stack(all_methods, "cpu"), Encoder.forward, []
+    expected = stack.embed("train")
+
+    def small(self, images, *rest, **options):
+        if len(images[0]) > 50:
+            raise torch.OutOfMemoryError("too many")
+        seen.append(len(images[0]))
+        return forward(self, images, *rest, **options)
+
+    monkeypatch.setattr(Encoder, "forward", small)
+    torch.testing.assert_close(stack.embed("train"), expected, rtol=1e-4, atol=1e-5)
+    assert max(seen) > 20
+    monkeypatch.setattr(Encoder, "forward", lambda *_, **__: (_ for _ in ()).throw(torch.OutOfMemoryError("none")))
+    with pytest.raises(torch.OutOfMemoryError):
+        stack.embed("train")
+
+
+def test_a_checkpoint_is_written_as_often_as_promised_and_at_the_end(tiny, tmp_path, monkeypatch):
+    clock, written = [0.0], []
+    monkeypatch.setattr(pretrain.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(pretrain, "write_checkpoint", lambda state, path: written.append((clock[0], state["epoch"])))
+
+    def an_epoch_takes_six_seconds(stack):
+        clock[0] += 6.0
+
+    run = Run(protocol=replace(tiny, epochs=12))
+    pretrain.train([run], "cpu", checkpoint=tmp_path / "stack.pt", on_epoch=an_epoch_takes_six_seconds)
+    times = [0.0, *(when for when, _ in written)]
+    assert max(b - a for a, b in zip(times, times[1:])) <= pretrain.CHECKPOINT_SECONDS + 6.0 <= 60
+    assert written[-1] == (72.0, 12) and all(when == 6.0 * epoch for when, epoch in written)
 
 
 def test_a_damaged_checkpoint_is_named_and_training_starts_anew(tiny, tmp_path):

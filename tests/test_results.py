@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from dtcl_core import results
+from dtcl_core import provenance, results
 from dtcl_core.config import Protocol, Run
 from dtcl_core.results import Store
 
@@ -179,3 +179,10 @@ def test_lines_are_json_and_hold_the_whole_configuration(store):
     path = store.add([row()])
     (line,) = path.read_text().splitlines()
     assert Run.from_dict(json.loads(line)["run"]) == Run(protocol=Protocol(epochs=1))
+
+
+def test_the_hash_of_the_code_follows_statements_not_words():
+    code = '"""Module."""\n\n\nclass A:\n    """Doc,\n    two lines."""\n\n    x = 1  # said\n\n    # said\n    def f(self):\n        """Doc."""\n        return "#"\n'
+    bare = 'class A:\n    x = 1  # said\n    def f(self):\n        return "#"'
+    assert provenance.statements(code) == provenance.statements(bare) == bare
+    assert provenance.statements(code.replace("x = 1", "x = 2")) != bare

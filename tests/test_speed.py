@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from dtcl_core import __main__ as command_line
 from dtcl_core import figures, speed
 
 
@@ -71,3 +72,18 @@ def test_a_seed_counts_once_when_configurations_are_pooled():
 def test_the_committed_figures_can_be_read():
     assert len(speed.load("cpu")) > 5 and speed.growth(speed.load("cpu")) > 0
     assert set(speed.load("cpu_parts").part) >= {"forward", "backward", "whole step"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--rounds", "0"], "--rounds must be an integer >= 1, got 0"),
+        (["--stacks", "two"], "expected numbers with commas between them, got 'two'"),
+        (["--stacks", "0"], "each of --stacks must be an integer >= 1, got 0"),
+        (["--device", "tpu"], "device must be auto, cpu or cuda, got 'tpu'"),
+    ],
+)
+def test_a_mistake_in_a_benchmark_is_one_line(arguments, message, capsys):
+    assert command_line.main(["benchmark", "--device", "cpu", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert message in said and said.count("\n") == 1
