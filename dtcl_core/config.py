@@ -112,7 +112,7 @@ class Protocol(Checked):
 
     # --- views --------------------------------------------------------------------------------------------------
     # open: RandomResizedCrop() is named without arguments. torchvision's lower end, 0.08, cuts a digit to 8 x 8 pixels; 0.2
-    # keeps enough of it to learn from in short runs. Calibrated: both fit alike (chapter `sensitivity`).
+    # keeps enough of it to learn from in short runs. Calibrated on one seed: both fit alike (chapter `sensitivity`).
     crop_scale: tuple[float, float] = numbers((0.2, 1.0), low=1e-3, high=1.0, length=2)
     # open: torchvision's default.
     crop_ratio: tuple[float, float] = numbers((0.75, 1.3333333333333333), low=1e-3, length=2)
@@ -129,12 +129,12 @@ class Protocol(Checked):
 
     # --- encoder ------------------------------------------------------------------------------------------------
     # Paper: three blocks of convolution, batch norm, dropout and ReLU, then one linear layer to 16 dimensions.
-    # open: widths; narrow, because every run costs in proportion. Calibrated: twice the first two fit no better.
+    # open: widths; narrow, because every run costs in proportion. Calibrated on one seed: twice as wide fits no better.
     channels: tuple[int, ...] = numbers((16, 16, 32), low=1)
     kernel_size: int = number(3, low=1, high=27)
     # open: strided convolutions cost a quarter of convolution then pooling.
     downsampling: str = choice("stride", "max_pool", "average_pool")
-    # open: a rate that regularises lightly (calibrated: 0, 0.1 and 0.25 fit about alike); each unit alone as nn.Dropout does, or whole channels as nn.Dropout2d.
+    # open: a rate that regularises lightly (calibrated on one seed: 0, 0.1 and 0.25 fit about alike); each unit alone as nn.Dropout does, or whole channels as nn.Dropout2d.
     dropout: float = number(0.1, high=0.95)
     dropout_kind: str = choice("element", "channel")
     # open: the order in which the paper lists them. (Dropout and ReLU commute; batch norm and ReLU do not.)

@@ -2,8 +2,8 @@
 
 The paper's rule: the cell (hyperparameters) with the highest validation accuracy at 1 % labels, averaged over seeds,
 separately for each method, discriminator and sigma. What it leaves open is settled here: a cell counts only if it has as
-many finished seeds as the best-covered cell of its method, so that a half-trained grid cannot favour a lucky seed, and
-ties go to the smaller tau_alpha, then tau_beta, then lambda.
+many finished seeds as the best-covered cell of its method, and means are over the seeds that all such cells share, so that
+a half-trained grid cannot favour a lucky seed; ties go to the smaller tau_alpha, then tau_beta, then lambda.
 """
 
 from __future__ import annotations
@@ -45,8 +45,14 @@ def select(frame: pd.DataFrame, label_fraction: float = SELECTION_FRACTION) -> p
     Returns:
         One line a context: its hyperparameters, mean `validation`, and `n` seeds.
     """
-    means = cell_means(frame, "validation", label_fraction)
-    complete = means[means.n == means.groupby(list(CONTEXT), dropna=False).n.transform("max")]
+    context, cell = list(CONTEXT), [*CONTEXT, *HYPERPARAMETERS]
+    rows = frame[(frame.label_fraction == label_fraction) & (frame.status == "ok")]
+    seeds = rows.groupby(cell, dropna=False).seed.transform("nunique")
+    rows = rows[seeds == seeds.groupby([rows[name] for name in context], dropna=False).transform("max")]
+    # A seed is shared if as many cells have it as there are; where no seed is, each cell keeps its own.
+    having = rows.groupby([*context, "seed"], dropna=False).key.transform("nunique")
+    shared = having == having.groupby([rows[name] for name in context], dropna=False).transform("max")
+    complete = cell_means(rows[shared], "validation", label_fraction)
     ranked = complete.sort_values(["validation", *HYPERPARAMETERS], ascending=[False, True, True, True], kind="stable")
     return ranked.drop_duplicates(list(CONTEXT)).sort_values(list(CONTEXT), ignore_index=True)
 

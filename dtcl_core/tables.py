@@ -32,22 +32,34 @@ def describe(experiment: str, preset: str, runs: Sequence[Run], frame: pd.DataFr
     def seeds(chosen: Sequence[Run]) -> int:
         return len({run.seed for run in chosen})
 
+    def sigmas(chosen: Sequence[Run]) -> int:
+        return len({run.sigma for run in chosen})
+
+    stored = set(frame.key)
+    there = [run for run in runs if run.key in stored]
     lines = [
-        f"Preset {preset}: {present} of {wanted} runs exist.",
-        f"{'':<28}{'here':>6}{'paper':>7}",
-        f"{'epochs':<28}{runs[0].protocol.epochs:>6}{paper[0].protocol.epochs:>7}",
-        f"{'seeds':<28}{seeds(runs):>6}{seeds(paper):>7}",
-        f"{'sigmas':<28}{len({r.sigma for r in runs}):>6}{len({r.sigma for r in paper}):>7}",
+        f"Preset {preset}: {present} of {wanted} runs exist{_machines(frame)}.",
+        f"{'':<28}{'here':>6}{'asked':>7}{'paper':>7}",
+        f"{'epochs':<28}{runs[0].protocol.epochs if there else '-':>6}{runs[0].protocol.epochs:>7}{paper[0].protocol.epochs:>7}",
+        f"{'seeds':<28}{seeds(there):>6}{seeds(runs):>7}{seeds(paper):>7}",
+        f"{'sigmas':<28}{sigmas(there):>6}{sigmas(runs):>7}{sigmas(paper):>7}",
     ]
     for method in dict.fromkeys(run.method for run in runs):
-        here = cells(runs, method)
+        here, asked = cells(there, method), cells(runs, method)
         names = "/".join(h.strip("_") for h in HYPERPARAMETERS if h == "tau_alpha" or h in ALL_METHODS[method].uses)
-        listed = f"  {names}: {', '.join(here)}" if len(here) <= 5 else ""
-        lines.append(f"{ALL_METHODS[method].title:<28}{len(here):>6}{len(cells(paper, method)):>7}{listed}")
+        listed = f"  {names}: {', '.join(here)}" if 0 < len(here) <= 5 else ""
+        count = f"{len(here):>6}{len(asked):>7}{len(cells(paper, method)):>7}"
+        lines.append(f"{ALL_METHODS[method].title:<28}{count}{listed}")
     diverged = frame[frame.status == "diverged"].key.nunique()
     if diverged:
         lines.append(f"{diverged} runs diverged; their cells cannot be selected.")
     return "\n".join(lines)
+
+
+def _machines(frame: pd.DataFrame) -> str:
+    """What rows were trained on, for a sentence: ", on cpu in float32", or a warning that kinds are mixed."""
+    kinds = sorted({f"{d} in {p}" for d, p in zip(frame.device, frame.precision)})
+    return f", on {' and '.join(kinds)}{': compared as if alike' if len(kinds) > 1 else ''}" if kinds else ""
 
 
 def protocol(runs: Sequence[Run]) -> str:
@@ -115,18 +127,22 @@ def ranks(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> pd.DataFra
     """Methods by measured mean of a metric, best first, beside their reported rank; oracles are left out.
 
     Returns:
-        Columns: rank, method, measured, reported rank, reported (NaN where the paper gives none).
+        Columns: rank, method, measured, n (seeds), reported rank, reported (NaN where the paper gives none). Means are over
+        the seeds that all methods shown have, if there are any.
     """
     contenders = [name for name, method in ALL_METHODS.items() if not method.oracle]
     told = reported[(reported.metric == metric) & reported.method.isin(contenders)].set_index("method").value
-    mean = rows[rows.method.isin(contenders)].groupby("method")[metric].mean()
-    table = pd.DataFrame({"measured": mean, "reported": told.reindex(mean.index)})
+    rows = rows[rows.method.isin(contenders)]
+    common = rows.groupby("seed").method.transform("nunique") == rows.method.nunique()
+    grouped = (rows[common] if common.any() else rows).groupby("method")[metric]
+    mean = grouped.mean()
+    table = pd.DataFrame({"measured": mean, "n": grouped.count(), "reported": told.reindex(mean.index)})
     place = told.rank(ascending=False, method="min").reindex(mean.index)
     table["reported rank"] = ["-" if pd.isna(p) else f"{p:.0f}" for p in place]
     table = table.sort_values("measured", ascending=False, kind="stable")
     table.insert(0, "rank", range(1, len(table) + 1))
     table.insert(1, "method", [ALL_METHODS[m].title for m in table.index])
-    return table[["rank", "method", "measured", "reported rank", "reported"]].reset_index(drop=True)
+    return table[["rank", "method", "measured", "n", "reported rank", "reported"]].reset_index(drop=True)
 
 
 def all_cells(frame: pd.DataFrame, label_fraction: float, metrics: Sequence[str]) -> pd.DataFrame:

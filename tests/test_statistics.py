@@ -85,6 +85,17 @@ def test_a_lucky_incomplete_cell_is_not_selected():
     assert selection.select(rows).tau_alpha.tolist() == [0.1]
 
 
+def test_cells_are_compared_on_the_seeds_they_share():
+    easy, hard = 0.9, 0.7  # seeds; the second cell is better by 0.02 wherever both were trained
+    rows = frame(
+        [("standard", {"tau_alpha": 0.1}, s, v, 0.5) for s, v in enumerate([easy, hard, hard])]
+        + [("standard", {"tau_alpha": 0.2}, s, hard + 0.02, 0.5) for s in (1, 2, 3)]
+    )
+    chosen = selection.select(rows)
+    assert chosen.tau_alpha.tolist() == [0.2] and chosen.n.tolist() == [2]
+    assert chosen.validation.tolist() == pytest.approx([hard + 0.02])
+
+
 def test_selection_is_separate_for_each_sigma():
     rows = frame([("standard", {"tau_alpha": 0.1, "sigma": s}, 0, 0.5, 0.5) for s in (0, 50)])
     assert selection.select(rows).sigma.tolist() == [0, 50]
@@ -173,7 +184,15 @@ def test_description_counts_runs_and_cells():
     runs = REGISTRY["main_table"].runs("laptop")
     text = tables.describe("main_table", "laptop", runs, results.frame([]))
     assert "0 of 42 runs exist" in text
-    assert "Domain-Weighted Pairs            2     40  tau_alpha/tau_beta: 0.075/0.5, 0.175/1" in text
+    assert "Domain-Weighted Pairs            0      2     40\n" in text
+    there = frame([("dw_pairs", {"tau_alpha": 0.075, "tau_beta": 0.5, "protocol": runs[0].protocol}, 0, 0.8, 0.5)])
+    text = tables.describe("main_table", "laptop", runs, there.assign(device="cpu", precision="float32"))
+    assert text.startswith("Preset laptop: 1 of 42 runs exist, on cpu in float32.")
+    assert "Domain-Weighted Pairs            1      2     40  tau_alpha/tau_beta: 0.075/0.5" in text
+    assert "seeds                            1      3      5" in text
+    mixed = pd.concat([there.assign(device=d, precision=p) for d, p in (("cpu", "float32"), ("cuda", "bfloat16"))])
+    told = tables.describe("main_table", "laptop", runs, mixed)
+    assert "on cpu in float32 and cuda in bfloat16: compared as if alike" in told
 
 
 def test_tables_of_nothing_are_empty():
