@@ -3,7 +3,7 @@
     python -m dtcl_core benchmark --device cpu
 
 writes `<device>.csv` and `<device>_parts.csv` beside this file. Peers and engine take turns, round after round, because
-machines are noisy: quote the ratios. The plain loop needs `lightly` and `torchvision` (the extra `benchmark`); without
+machines are noisy: quote the ratios. With `--all`, the other scripts of this folder follow, each with its own file. The plain loop needs `lightly` and `torchvision` (the extra `benchmark`); without
 them it is left out and no ratio to it is given.
 """
 
@@ -12,6 +12,8 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import statistics
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -91,6 +93,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--stacks", help="stack sizes of the engine, with commas between them")
+    parser.add_argument("--all", action="store_true", help="then memory, rounding, determinism and precision, an hour")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=HERE, help="folder for the figures (default: benchmarks/)")
     options = parser.parse_args(arguments)
@@ -119,6 +122,11 @@ def main(arguments: list[str] | None = None) -> None:
             machine.write(options.out / f"{device.type}.csv", rows)
     best = sizes[-1] if device.type == "cpu" else min(192, sizes[-1])
     parts.measure(device, min(best, 6) if device.type == "cpu" else best, precision, options.out)
+    if options.all:
+        for command in (["memory", device.type], ["rounding", device.type], ["determinism", device.type],
+                        ["precision", "--device", str(device)]):  # fmt: skip
+            script, *rest = command
+            subprocess.run([sys.executable, str(HERE / f"{script}.py"), *rest], check=False)
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def _probe(
 ) -> logistic.LogisticModel:
     """Fit a probe to the training examples at index [R, n]; target [R, N]."""
     chosen = features["train"].gather(1, index[..., None].expand(-1, -1, features["train"].shape[-1]))
-    return logistic.fit(chosen, target.gather(1, index), classes, l2)
+    return logistic.fit(chosen, target.gather(1, index), classes, l2, watched=True)
 
 
 def probe_metrics(

@@ -89,17 +89,19 @@ class _Objective:
         return LogisticModel(full[..., :-1], full[..., -1])
 
 
-def newton(objective: _Objective, theta: Tensor, max_iterations: int = MAX_ITERATIONS) -> Tensor:
-    """Minimise over theta [..., F] by Newton steps; where a step would not lower the objective, damping grows."""
+def newton(objective: _Objective, theta: Tensor, watched: bool, max_iterations: int = MAX_ITERATIONS) -> Tensor:
+    """Minimise over theta [..., F] by Newton steps; where a step would not lower the objective, damping grows.
+
+    Asking whether all have converged reads from the device: free on a CPU, a stall on a GPU. Unwatched, fewer steps are
+    taken, and always all of them.
+    """
     value, p = objective.evaluate(theta)
     damping = torch.zeros_like(value)
     count = objective.x.shape[-2]
     eye = torch.eye(theta.shape[-1], dtype=theta.dtype, device=theta.device)
-    watched = theta.device.type == "cpu"
     for _ in range(max_iterations if watched else min(max_iterations, UNWATCHED_ITERATIONS)):
         gradient = objective.gradient(theta, p)
         active = ~(gradient.abs().amax(-1) <= CONVERGED * count)
-        # Asking whether all are done reads from the device: free on a CPU, a stall on a GPU.
         if watched and not active.any():
             break
         hessian = objective.hessian(p) + (damping + 1e-12)[..., None, None] * eye
@@ -135,6 +137,7 @@ def fit(
     *,
     steps: int | None = None,
     learning_rate: float = 0.01,
+    watched: bool = False,
 ) -> LogisticModel:
     """Fit a linear classifier to each run's examples.
 
@@ -145,6 +148,7 @@ def fit(
         l2: penalty, > 0; scikit-learn's 1 / C.
         steps: None solves to the optimum; otherwise that many full-batch Adam steps from zero.
         learning_rate: of those steps.
+        watched: whether the solver may wait for a GPU to learn that it is done; on a CPU it always does.
 
     Returns:
         A `LogisticModel` in x's dtype.
@@ -161,7 +165,10 @@ def fit(
     y = y.expand(x.shape[:-1])
     objective = _Objective(x.detach().double(), y, num_classes, l2)
     start = torch.zeros(*x.shape[:-2], objective.free * objective.width, dtype=torch.float64, device=x.device)
-    theta = newton(objective, start) if steps is None else adam(objective, start, steps, learning_rate)
+    if steps is None:
+        theta = newton(objective, start, watched or x.device.type == "cpu")
+    else:
+        theta = adam(objective, start, steps, learning_rate)
     return objective.model(theta, x.dtype)
 
 

@@ -41,6 +41,11 @@ METHODS = ({"method": "standard"}, {"method": "dw_pairs", "tau_beta": 0.1}, {"me
 RUNS = [Run(tau_alpha=0.2, seed=seed, protocol=TINY, **method) for seed in range(4) for method in METHODS]
 
 
+def recorded(run: Run) -> bool:
+    """Which runs leave a trace: some, so that stacks with and without are killed."""
+    return run.method == "dw_pairs"
+
+
 def life(store: Store, runs: list[Run]) -> int:
     """Fork a trainer; returns its process id."""
     child = os.fork()
@@ -50,7 +55,7 @@ def life(store: Store, runs: list[Run]) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         torch.set_num_threads(1)
         pretrain.CHECKPOINT_SECONDS = 0.0
-        work.compute(runs, store, "cpu", stack_size=2, quiet=True)
+        work.compute(runs, store, "cpu", stack_size=2, record=recorded, quiet=True)
         os._exit(0)
     except BaseException as error:
         print(f"a trainer failed: {error!r}", flush=True)
@@ -84,8 +89,8 @@ def torment(
             told["failed"] += any(os.waitpid(life(store, runs), 0)[1] for runs in shards)  # nothing to do but tidy
             look()
             told["finished"] += 1
-            for shard in store.rows_path.glob("*"):
-                shard.unlink()
+            for kept in [*store.rows_path.glob("*"), *(store.path / "traces").glob("*")]:
+                kept.unlink()
         children = [life(store, runs) for runs in shards]
         time.sleep(rng.uniform(0.0, 1.2))
         for child in children:
@@ -115,6 +120,12 @@ def metrics_of(store: Store) -> dict[str, dict]:
     return {key: row["metrics"] for key, row in store.rows().items()}
 
 
+def traces_of(store: Store) -> dict[str, dict | None]:
+    """What was recorded, by key."""
+    found = {run.key: store.trace(run) for run in RUNS if recorded(run)}
+    return {key: trace and trace.to_dict() for key, trace in found.items()}
+
+
 def lines_of(store: Store) -> list[str]:
     """The key of every line of every shard; raises if one is torn."""
     return [
@@ -131,15 +142,18 @@ def check(folder: Path, kills: int, processes: int = 1, seed: int = 0, same: boo
     torch.set_num_threads(1)
     undisturbed, tormented = Store(folder / "undisturbed"), Store(folder / "tormented")
     for runs in shares(processes, same):  # the same stacks as below
-        work.compute(runs, undisturbed, "cpu", stack_size=2, quiet=True)
-    expected = metrics_of(undisturbed)
+        work.compute(runs, undisturbed, "cpu", stack_size=2, record=recorded, quiet=True)
+    expected, traces_expected = metrics_of(undisturbed), traces_of(undisturbed)
 
     def look() -> None:
         lines, keys = lines_of(tormented), sorted(run.key for run in RUNS)
         assert sorted(set(lines)) == keys, "a row is missing"
         assert same or len(lines) == len(keys), "a row is doubled"
         assert metrics_of(tormented) == expected, "a number differs"
-        left = [p.name for p in tormented.path.rglob("*") if p.is_file() and p.suffix not in (".jsonl", ".tmp")]
+        assert traces_of(tormented) == traces_expected, "a trace is missing or differs"
+        left = [
+            p.name for p in tormented.path.rglob("*") if p.is_file() and p.suffix not in (".jsonl", ".json", ".tmp")
+        ]
         assert not left, f"files are left behind: {left}"
 
     with warnings.catch_warnings():

@@ -228,6 +228,7 @@ def test_the_code_of_a_page_in_markdown_runs(page, monkeypatch):
         "results/rows/b.jsonl",
         "results/traces/a.json",
         "benchmarks/cuda.csv",
+        "tests/test_properties.py",
     ],
 )
 def test_pages_are_read_again_when_code_or_results_change(tmp_path, monkeypatch, changed):

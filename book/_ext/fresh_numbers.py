@@ -8,7 +8,14 @@ import hashlib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCES = ("dtcl_core/*.*", "results/*.csv", "results/rows/*.jsonl", "results/traces/*.json", "benchmarks/*.csv")
+SOURCES = (
+    "dtcl_core/*.*",
+    "results/*.csv",
+    "results/rows/*.jsonl",
+    "results/traces/*.json",
+    "benchmarks/*.csv",
+    "tests/test_properties.py",  # its counts are shown
+)
 
 
 def fingerprint() -> str:
