@@ -1,18 +1,19 @@
 """What a claim is judged by: rows and traces as evidence, quantities over seeds as contrasts, and the verdict's rule.
 
 A *contrast* is a quantity, one value a seed, that a claim says is positive. Its 95 % t interval over seeds speaks *for*
-the claim if it lies above zero, *against* it if it lies below the smallest size worth the name (`MARGIN` for an accuracy,
-zero for other quantities), and is *open* otherwise; with fewer than `MIN_SEEDS` seeds, or without the runs it needs, it is
-*missing*. The verdict, once every contrast rests on the paper's `FULL_SEEDS`:
+the claim if it lies above zero, *against* it if it lies below the smallest size worth the name (`LEAST` for a difference of
+accuracies, which is below all that the paper reports; zero for other quantities), and is *open* otherwise; with fewer than
+`MIN_SEEDS` seeds, or without the runs it needs, it is *missing*. The verdict, once every contrast rests on the paper's
+`FULL_SEEDS`:
 
-- all for: reproduced;  more than half for: partly;
+- all for: reproduced;  more than half for, the others against or open: partly;
 - at least half against: not reproduced;
 - else the intervals are too wide to tell, and it is as before five seeds: not enough runs yet.
 
-So no claim falls, or stands in part, by what the runs could not see. A contrast that claims a quantity to be nothing speaks
-for if its interval lies within a margin around zero, against if it excludes zero. Nothing is corrected for there being
-several contrasts: the chapter shows every one. Cells at tau_alpha = 1 of the domain-weighted methods took part in the
-calibration and are left out. In whole grids, a run that diverged counts as chance.
+So no claim falls by what the runs could not see. A contrast that claims a quantity to be nothing speaks for if its interval
+lies within a margin around zero, against if it lies outside. Nothing is corrected for there being several contrasts: the
+chapter shows every one. Cells at tau_alpha = 1 of the domain-weighted methods took part in the calibration and are left out.
+In whole grids, a run that diverged counts as chance.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from .traces import Trace
 
 MIN_SEEDS = 3
 FULL_SEEDS = 5
-MARGIN = 0.02  # of accuracy: what is worth a name, and what "alike", "among the best" and "well short" mean
+LEAST = 0.005  # the smallest difference of accuracies worth the name
+MARGIN = 0.02  # of accuracy: what "alike", "among the best" and "well short" mean
 CHANCE = 0.5  # accuracy between two digits
 PROPOSED = ("dw_negatives", "dw_pairs")
 BASELINES = ("standard", "same_domain", "mmd", "dann")
@@ -60,7 +62,8 @@ class Contrast:
         if self.within is not None and max(-self.interval.low, self.interval.high) < self.within:
             return "for"
         if self.within is not None:
-            return "open" if self.interval.low <= 0 <= self.interval.high else "against"
+            outside = self.interval.low > self.within or self.interval.high < -self.within
+            return "against" if outside else "open"
         return "for" if self.interval.low > 0 else "against" if self.interval.high < self.least else "open"
 
 
@@ -140,7 +143,7 @@ class Evidence:
         return table if table.shape[1] == wanted else table.iloc[:, :0]
 
 
-def difference(what: str, a: pd.Series, b: pd.Series, least: float = MARGIN) -> Contrast:
+def difference(what: str, a: pd.Series, b: pd.Series, least: float = LEAST) -> Contrast:
     """The contrast a - b of accuracies, paired by seed."""
     joined = pd.concat([a.rename("a"), b.rename("b")], axis=1, join="inner").dropna()
     return one(what, (joined.a - joined.b).tolist(), least)

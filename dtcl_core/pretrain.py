@@ -159,8 +159,8 @@ class Stack:
         streams, counts = (range(len(self.counts)), self.counts) if group is None else (group.streams, group.counts)
         runs, size = None if group is None else group.runs, EMBED_BATCH
         while True:
-            chunks = zip(*(self.streams.clean_chunks(s, split, size) for s in streams))
             try:
+                chunks = zip(*(self.streams.clean_chunks(s, split, size) for s in streams))
                 with self._mode(training=False), reproducible(self.device):
                     return torch.cat([self.encoder(images, counts, runs=runs) for images in chunks], 1)
             except torch.OutOfMemoryError:
@@ -350,7 +350,8 @@ class Stack:
             self.recorder.epochs = list(state["temperatures"])
         for name, now in machine(self.device).items():
             before = state["machine"][name]
-            self.machine[name] = now if before == now else f"{before}, then {now}"
+            same = before == now or str(before).endswith(f", then {now}")
+            self.machine[name] = before if same else f"{before}, then {now}"
         self.epoch, self.seconds, self.losses = state["epoch"], state["seconds"], list(state["losses"])
         self.encoder.load_state_dict(state["encoder"])
         self.adversary.load_state_dict(state["adversary"])

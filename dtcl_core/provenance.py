@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import io
 import platform
 import subprocess
+import tokenize
 from collections.abc import Mapping
 from functools import lru_cache
 from importlib import resources
@@ -34,12 +36,15 @@ NUMERIC_SOURCES = (
 def statements(source: str) -> str:
     """Python source without its docstrings, comment lines and blank lines, which decide no number."""
     lines = source.splitlines()
+    aside = {t.start[0] for t in tokenize.generate_tokens(io.StringIO(source).readline) if t.type == tokenize.COMMENT}
+    aside = {number for number in aside if lines[number - 1].lstrip().startswith("#")}
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
-            told = node.body[0]
-            last = told.end_lineno or told.lineno
-            lines[told.lineno - 1 : last] = [""] * (last - told.lineno + 1)
-    return "\n".join(line for line in lines if line.strip() and not line.strip().startswith("#"))
+            told, *rest = node.body
+            first, last = told.lineno, told.end_lineno or told.lineno
+            alone = not lines[first - 1][: told.col_offset].strip() and all(n.lineno > last for n in rest)
+            aside |= set(range(first, last + 1)) if alone else set()
+    return "\n".join(line for n, line in enumerate(lines, 1) if n not in aside and line.strip())
 
 
 def sources_hash() -> str:

@@ -2,8 +2,9 @@
 
 The paper's rule: the cell (hyperparameters) with the highest validation accuracy at 1 % labels, averaged over seeds,
 separately for each method, discriminator and sigma. What it leaves open is settled here: a cell counts only if it has as
-many finished seeds as the best-covered cell of its method, and means are over the seeds that all such cells share, so that
-a half-trained grid cannot favour a lucky seed; ties go to the smaller tau_alpha, then tau_beta, then lambda.
+many finished seeds as the best-covered cell of its method, and means are over the seeds that all such cells share (all of
+them where they share none), so that a half-trained grid cannot favour a lucky seed; ties go to the smaller tau_alpha, then
+tau_beta, then lambda.
 """
 
 from __future__ import annotations
@@ -49,10 +50,12 @@ def select(frame: pd.DataFrame, label_fraction: float = SELECTION_FRACTION) -> p
     rows = frame[(frame.label_fraction == label_fraction) & (frame.status == "ok")]
     seeds = rows.groupby(cell, dropna=False).seed.transform("nunique")
     rows = rows[seeds == seeds.groupby([rows[name] for name in context], dropna=False).transform("max")]
-    # A seed is shared if as many cells have it as there are; where no seed is, each cell keeps its own.
-    having = rows.groupby([*context, "seed"], dropna=False).key.transform("nunique")
-    shared = having == having.groupby([rows[name] for name in context], dropna=False).transform("max")
-    complete = cell_means(rows[shared], "validation", label_fraction)
+    names = rows[list(HYPERPARAMETERS)].astype(object).apply(tuple, axis=1) if len(rows) else rows.key
+    by = [rows[name] for name in context]
+    shared = names.groupby([*by, rows.seed], dropna=False).transform("nunique")
+    shared = shared == names.groupby(by, dropna=False).transform("nunique")
+    none = ~shared.groupby(by, dropna=False).transform("any")
+    complete = cell_means(rows[shared | none], "validation", label_fraction)
     ranked = complete.sort_values(["validation", *HYPERPARAMETERS], ascending=[False, True, True, True], kind="stable")
     return ranked.drop_duplicates(list(CONTEXT)).sort_values(list(CONTEXT), ignore_index=True)
 

@@ -13,8 +13,9 @@ The rule:
 3. Variations whose misfit is within `ALIKE` of the smallest fit alike. Among them the one with the fewest changes to the
    starting point, our plain reading of the paper, is taken, then the cheaper one.
 
-When was it written? Commit dda97d0 holds it; the short runs of the first four variations are older than that by minutes, all
-other rows of the sweep younger. How many go through to full runs was not said beforehand. The default was frozen at `FROZEN`.
+When was it written? Commit dda97d0 holds it. The short runs of the first four variations (of the fourth in part), and the
+beginning of the start's full runs, are older; all else is younger. How many variations go through to full runs was not said
+beforehand. The default was frozen at `FROZEN`.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ image, so that the batch size does not decide what an image looks like.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -177,14 +177,15 @@ class Streams:
         """Training images [B, 3, 28, 28] as they are."""
         return self.normalize(self.paint(self.gray[stream][index], self.colors[stream][index]))
 
-    def clean_chunks(self, stream: int, split: str, size: int) -> list[Tensor]:
+    def clean_chunks(self, stream: int, split: str, size: int) -> Iterator[Tensor]:
         """A split's images [N, 3, 28, 28] as they are, `size` at a time."""
         if split == "train":  # on the device already: embedded in every epoch, for the discriminators
             gray, colors = self.gray[stream], self.colors[stream]
         else:
             data = self.data[stream]
             gray, colors = data.gray(split).to(self.device), data.colors(split).to(self.device)
-        return [self.normalize(self.paint(g, c)) for g, c in zip(gray.split(size), colors.split(size))]
+        for g, c in zip(gray.split(size), colors.split(size)):
+            yield self.normalize(self.paint(g, c))
 
     @staticmethod
     def paint(gray: Tensor, colors: Tensor) -> Tensor:

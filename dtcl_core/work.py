@@ -278,7 +278,7 @@ def compute(
     where = resolve_device(device)
     precision = resolve_precision(precision, where)
     stacks = missing_stacks(runs, store, where, precision, stack_size, record)
-    tidy(store, cut(runs, where, precision, stack_size, record))
+    tidy(store, cut(runs, where, precision, stack_size, record), record)
     if not stacks:
         return 0
     store.check_writable()
@@ -332,13 +332,13 @@ def cut(
     return cut_into_stacks(distinct, size, mix_streams=device.type != "cpu", record=record)
 
 
-def tidy(store: Store, stacks: Sequence[Sequence[Run]]) -> None:
-    """Remove what a kill may have left: checkpoints of stacks whose rows exist, and half-written files a day old."""
-    done = set(store.rows())
+def tidy(store: Store, stacks: Sequence[Sequence[Run]], record: Recorded) -> None:
+    """Remove what a kill may have left: checkpoints of whole stacks that are done, and half-written files a day old."""
+    missing = {run.key for run in store.missing([run for members in stacks for run in members], traced=record)}
     for members in stacks:
-        if done.issuperset(run.key for run in members):
+        if missing.isdisjoint(run.key for run in members):
             checkpoint_path(store, members).unlink(missing_ok=True)
-    for folder in (store.rows_path, store.path / ".checkpoints"):
+    for folder in (store.rows_path, store.path / "traces", store.path / ".checkpoints"):
         for path in folder.glob("*.tmp"):
             with suppress(OSError):  # another process may have been quicker
                 if time.time() - path.stat().st_mtime > STALE_SECONDS:

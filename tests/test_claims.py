@@ -48,9 +48,26 @@ def test_the_rule(contrasts, expected):
 
 def test_an_effect_that_is_surely_too_small_speaks_against():
     small = mean_interval([0.001, -0.001, 0.002, 0.0, -0.002])
-    assert Contrast("an accuracy", small, least=claims.MARGIN).speaks == "against"
+    assert Contrast("an accuracy", small, least=claims.LEAST).speaks == "against"
     assert Contrast("a slope", small).speaks == "open"
-    assert Contrast("small but sure", mean_interval([0.01, 0.011, 0.012]), least=claims.MARGIN).speaks == "for"
+    assert Contrast("small but sure", mean_interval([0.002, 0.0021, 0.0022]), least=claims.LEAST).speaks == "for"
+
+
+def test_no_lead_that_the_paper_reports_is_too_small_to_count():
+    """With intervals too wide for the paper's smallest leads, none speaks against a claim that they support."""
+    for seed in range(4):
+        frame, generator = papers_rows(), np.random.default_rng(seed)
+        frame["test_id"] += generator.normal(0, 0.003, len(frame))
+        judged = claims.judge(Evidence(frame), [1, 3, 6])
+        assert "against" not in {c.speaks for n in judged for c in judged[n]}
+
+
+def test_alike_is_denied_only_by_what_lies_outside_the_margin():
+    alike = [
+        Contrast("x", mean_interval(np.array([-1, 0, 1]) * 0.002 + mean), within=0.02).speaks
+        for mean in (0.01, 0.019, 0.03, -0.03)
+    ]
+    assert alike == ["for", "open", "against", "against"]
 
 
 def test_what_five_seeds_cannot_see_decides_nothing():

@@ -35,6 +35,9 @@ def test_what_a_kill_leaves_behind_is_tidied_up(tmp_path, tiny):
         os.utime(path, (time.time() - age,) * 2)
     assert work.compute(runs, store, "cpu", quiet=True) == 0
     assert not orphan.exists() and not old.exists() and new.exists()
+    orphan.write_bytes(b"rows exist, but a trace is asked for, and this is on the way to it")
+    work.tidy(store, [runs], lambda run: True)
+    assert orphan.exists()
 
 
 @pytest.fixture

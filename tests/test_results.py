@@ -186,3 +186,5 @@ def test_the_hash_of_the_code_follows_statements_not_words():
     bare = 'class A:\n    x = 1  # said\n    def f(self):\n        return "#"'
     assert provenance.statements(code) == provenance.statements(bare) == bare
     assert provenance.statements(code.replace("x = 1", "x = 2")) != bare
+    for kept in ('class A(Exception): """Doc."""', '"""Doc."""; x = 1', 'x = """\\n# 1\\n"""'):
+        assert provenance.statements(kept) == kept

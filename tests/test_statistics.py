@@ -94,6 +94,11 @@ def test_cells_are_compared_on_the_seeds_they_share():
     chosen = selection.select(rows)
     assert chosen.tau_alpha.tolist() == [0.2] and chosen.n.tolist() == [2]
     assert chosen.validation.tolist() == pytest.approx([hard + 0.02])
+    chain = [(0.1, (0, 1)), (0.15, (1, 2)), (0.2, (2, 3))]  # no seed is shared by all: each cell keeps its own
+    level = {(0.1, 0): 0.9, (0.1, 1): 0.9, (0.15, 1): 0.95, (0.15, 2): 0.85, (0.2, 2): 0.925, (0.2, 3): 0.925}
+    rows = frame([("standard", {"tau_alpha": t}, s, level[t, s], 0.5) for t, seeds in chain for s in seeds])
+    chosen = selection.select(rows)
+    assert chosen.tau_alpha.tolist() == [0.2] and chosen.n.tolist() == [2]
 
 
 def test_selection_is_separate_for_each_sigma():
