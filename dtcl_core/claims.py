@@ -258,7 +258,7 @@ def weight_outside(e: Evidence) -> list[Contrast]:
         a = pd.concat(inside, axis=1).dropna().mean(axis=1) if inside else NOTHING
         b = pd.concat(outer, axis=1).dropna().mean(axis=1) if outer else NOTHING
         found.append(
-            difference(f"half the effect of the temperature over that of a weight outside, {metric}", a / 2, b, 0.0)
+            difference(f"half the temperature's effect over that of a weight outside, {metric}", a / 2, b, 0.0)
         )
     return found
 
@@ -274,7 +274,7 @@ def selection_falls_short(e: Evidence) -> list[Contrast]:
     i = standard.interval
     found.append(Contrast(standard.what, Interval(MARGIN - i.mean, MARGIN - i.high, MARGIN - i.low, i.n)))
     for m in PROPOSED:
-        what = f"{m}: share of unselected runs above {HIGH:.2f} on Test-OOD over that of the best baseline"
+        what = f"{m}: unselected runs above {HIGH:.2f} on Test-OOD, their share over the best baseline's"
         found.append(difference(what, above(e, m), most_above(e), least=0.0))
     return found
 
@@ -306,7 +306,7 @@ def holds_as_sigma_rises(e: Evidence) -> list[Contrast]:
     theirs = {b: fall(partial(e.selected, b, "test_id")) for b in BASELINES}
     falling = [one(f"{b}: Test-ID falls from sigma 0 to 150", falls.tolist(), LEAST) for b, falls in theirs.items()]
     mean = pd.concat(theirs.values(), axis=1, join="inner").mean(axis=1)
-    what = "proposed: Test-ID falls by less than half of what the baselines' does on average"
+    what = "proposed: Test-ID falls by less than half the baselines' mean fall"
     return [difference(what, mean / 2, mine, least=0.0), *falling] + [
         difference(f"Test-ID falls more from sigma 0 to 150: {b} than proposed", falls, mine)
         for b, falls in theirs.items()
