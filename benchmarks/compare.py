@@ -3,8 +3,8 @@
     python -m dtcl_core benchmark --device cpu
 
 writes `<device>.csv` and `<device>_parts.csv` beside this file. Peers and engine take turns, round after round, because
-machines are noisy: quote the ratios. With `--all`, the other scripts of this folder follow, each with its own file. The plain loop needs `lightly` and `torchvision` (the extra `benchmark`); without
-them it is left out and no ratio to it is given.
+machines are noisy: quote the ratios. The plain loop needs `lightly` and `torchvision` (the extra `benchmark`); without
+them it is left out and no ratio to it is given. With `--all`, the other scripts of this folder follow, each with its own file.
 """
 
 from __future__ import annotations
@@ -111,10 +111,7 @@ def main(arguments: list[str] | None = None) -> None:
         for name, measure in entered.items():
             try:
                 times[name].append(measure())
-            except (
-                RuntimeError,
-                ValueError,
-            ) as error:  # one that fails, memory running out say, costs the others nothing
+            except (RuntimeError, ValueError) as error:  # say, out of memory: it costs the others nothing
                 print(f"round {number + 1}: {name} failed: {str(error).splitlines()[0]}", flush=True)
                 continue
             print(f"round {number + 1}: {name:<24}{times[name][-1]:10.4f} s a run-epoch", flush=True)
@@ -126,7 +123,8 @@ def main(arguments: list[str] | None = None) -> None:
         for command in (["memory", device.type], ["rounding", device.type], ["determinism", device.type],
                         ["precision", "--device", str(device)]):  # fmt: skip
             script, *rest = command
-            subprocess.run([sys.executable, str(HERE / f"{script}.py"), *rest], check=False)
+            if subprocess.run([sys.executable, str(HERE / f"{script}.py"), *rest], check=False).returncode:
+                print(f"{script} failed; what it measured before is kept.", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
     python benchmarks/rounding.py [cpu|cuda]
 
 The error of a parameter's gradient is that of its worst entry, relative to its largest; a row holds the median and the worst
-parameter, of the first step of a run. Another batch is the yardstick. On a CPU, batch norm is given its maps in the other memory layout too: there PyTorch
-adds a channel up in double precision, but in the layout that convolutions are quickest in, one value after another in
-float32. Writes `rounding_<device>.csv`.
+parameter, of the first step of a run. Another batch is the yardstick. On a CPU, batch norm is given its maps in the other
+memory layout too: there PyTorch adds a channel up in double precision, but in the layout that convolutions are quickest in,
+one value after another in float32. Writes `rounding_<device>.csv`.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ from .config import REVISION, Run
 from .data import LABEL_FRACTIONS
 from .evaluate import METRICS
 from .pretrain import Stack
-from .provenance import commit, machine
+from .provenance import commit
 from .traces import Trace
 
 RUN_COLUMNS = (

@@ -278,7 +278,6 @@ def compute(
     where = resolve_device(device)
     precision = resolve_precision(precision, where)
     stacks = missing_stacks(runs, store, where, precision, stack_size, record)
-    tidy(store, cut(runs, where, precision, stack_size, record), record)
     if not stacks:
         return 0
     store.check_writable()
@@ -313,33 +312,24 @@ def missing_stacks(
     stack_size: int | None = None,
     record: Recorded = nothing,
 ) -> list[list[Run]]:
-    """The work units: stacks cut from all the runs asked for, less the runs that exist."""
-    missing = {run.key for run in store.missing(runs, traced=record)}
-    if not missing:
-        return []
-    stacks = cut(runs, device, precision, stack_size, record)
-    return [left for members in stacks if (left := [run for run in members if run.key in missing])]
-
-
-def cut(
-    runs: Sequence[Run], device: torch.device, precision: str, stack_size: int | None, record: Recorded
-) -> list[list[Run]]:
-    """All the runs asked for, in stacks that suit the device."""
+    """The work units: stacks cut from all the runs asked for, less the runs that exist; what a kill left is tidied up."""
     distinct = list({run.key: run for run in runs}.values())
     if not distinct:
         return []
     size = stack_size or stack_size_for(device, distinct[0].protocol, precision)
-    return cut_into_stacks(distinct, size, mix_streams=device.type != "cpu", record=record)
+    stacks = cut_into_stacks(distinct, size, mix_streams=device.type != "cpu", record=record)
+    missing = {run.key for run in store.missing(distinct, traced=record)}
+    tidy(store, [members for members in stacks if missing.isdisjoint(run.key for run in members)])
+    return [left for members in stacks if (left := [run for run in members if run.key in missing])]
 
 
-def tidy(store: Store, stacks: Sequence[Sequence[Run]], record: Recorded) -> None:
-    """Remove what a kill may have left: checkpoints of whole stacks that are done, and half-written files a day old."""
-    missing = {run.key for run in store.missing([run for members in stacks for run in members], traced=record)}
-    for members in stacks:
-        if missing.isdisjoint(run.key for run in members):
-            checkpoint_path(store, members).unlink(missing_ok=True)
+def tidy(store: Store, done: Sequence[Sequence[Run]]) -> None:
+    """Remove what a kill may have left: checkpoints of stacks that are done, and half-written files a day old."""
+    left = [checkpoint_path(store, members) for members in done]
     for folder in (store.rows_path, store.path / "traces", store.path / ".checkpoints"):
         for path in folder.glob("*.tmp"):
-            with suppress(OSError):  # another process may have been quicker
-                if time.time() - path.stat().st_mtime > STALE_SECONDS:
-                    path.unlink()
+            with suppress(OSError):
+                left += [path] if time.time() - path.stat().st_mtime > STALE_SECONDS else []
+    for path in left:
+        with suppress(OSError):  # another process was quicker, or the folder is read-only
+            path.unlink()
