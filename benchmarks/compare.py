@@ -30,7 +30,7 @@ from dtcl_core.experiments import REGISTRY, listed_numbers
 from dtcl_core.results import check_writable
 
 HERE = Path(__file__).parent
-STACKS = {"cpu": "1,2,4,6,12,24", "cuda": "1,4,16,64,192,768"}
+STACKS = {"cpu": "1,2,4,6,12,24,48", "cuda": "1,4,16,64,192,768"}
 ENSEMBLE = {"cpu": 6, "cuda": 64}
 
 

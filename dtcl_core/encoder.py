@@ -2,12 +2,14 @@
 
 Three blocks of convolution, batch norm, dropout and ReLU, then one linear layer. The stack's convolutions are one
 convolution with R groups, its batch norm is one batch norm over R x channels (which is exactly a batch norm a run), its
-linear layer one batched matrix product. Runs that look at the same images share the first convolution's input.
+linear layer one batched matrix product. Runs that look at the same images share the first convolution's input. On a CPU a
+large stack goes through the convolutions a few runs at a time, for a pixel of too many channels spoils its caches.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -20,6 +22,9 @@ from . import keyed
 from .config import Protocol
 
 IMAGE_SIZE = 28
+CPU_LANE = 6  # runs at a time; forty-eight at once cost a run a sixth more than in lanes
+
+Runs = slice | Tensor  # which runs: a stretch of them, or their indices
 
 
 def feature_sizes(protocol: Protocol) -> list[int]:
@@ -132,12 +137,17 @@ class Encoder(nn.Module):
         Returns:
             [R, B, embedding_dim], float32.
         """
-        x: Any = [stream.to(self.dtype) for stream in images]  # one tensor from the first block on
-        for block in range(len(self.convolutions)):
-            x = self._block(block, x, counts, None if masks is None else masks[block], runs)
+        looks = [stream for stream, count in enumerate(counts) for _ in range(count)]
+        lane = CPU_LANE if images[0].device.type == "cpu" else len(looks)
+        features = []
+        for start in range(0, len(looks), lane):
+            looked = Counter(looks[start : start + lane])
+            seen = [images[stream].to(self.dtype) for stream in looked]
+            dropped = None if masks is None else [[block[stream] for stream in looked] for block in masks]
+            members = slice(start, start + lane) if runs is None else runs[start : start + lane]
+            features.append(self._features(seen, list(looked.values()), dropped, members))
         weight, bias = self._of(self.weight, runs), self._of(self.bias, runs)
-        flat = x.permute(0, 2, 3, 1).unflatten(-1, (weight.shape[0], -1))  # [B, h, w, R, C]
-        flat = flat.permute(3, 0, 1, 2, 4).flatten(2)
+        flat = features[0] if len(features) == 1 else torch.cat(features)
         return torch.baddbmm(bias[:, None], flat.to(weight.dtype), weight)
 
     def project(self, z: Tensor) -> Tensor:
@@ -151,12 +161,20 @@ class Encoder(nn.Module):
         return z
 
     @staticmethod
-    def _of(parameter: Tensor, runs: Tensor | None) -> Tensor:
+    def _of(parameter: Tensor, runs: Runs | None) -> Tensor:
         return parameter if runs is None else parameter[runs]
 
-    def _block(
-        self, block: int, x: Any, counts: Sequence[int], mask: Sequence[Tensor] | None, runs: Tensor | None
+    def _features(
+        self, images: Sequence[Tensor], counts: Sequence[int], masks: Sequence[Sequence[Tensor]] | None, runs: Runs
     ) -> Tensor:
+        """What the linear layer sees of some runs, [R, B, side * side * channels]."""
+        x: Any = images  # one tensor from the first block on
+        for block in range(len(self.convolutions)):
+            x = self._block(block, x, counts, None if masks is None else masks[block], runs)
+        maps = x.permute(0, 2, 3, 1).unflatten(-1, (sum(counts), -1))  # [B, h, w, R, C]
+        return maps.permute(3, 0, 1, 2, 4).flatten(2)
+
+    def _block(self, block: int, x: Any, counts: Sequence[int], mask: Sequence[Tensor] | None, runs: Runs) -> Tensor:
         protocol = self.protocol
         kernel = self._of(self.convolutions[block], runs).to(self.dtype)
         stride = 2 if protocol.downsampling == "stride" else 1
@@ -180,9 +198,9 @@ class Encoder(nn.Module):
             x = F.avg_pool2d(x, 2)
         return x
 
-    def _norm(self, block: int, x: Tensor, runs: Tensor | None, dropping: bool) -> Tensor:
+    def _norm(self, block: int, x: Tensor, runs: Runs, dropping: bool) -> Tensor:
         mean, var = getattr(self, f"mean{block}"), getattr(self, f"var{block}")
-        track = runs is None or not self.training
+        track = isinstance(runs, slice) or not self.training  # a slice is a view: what it tracks, the buffer keeps
         # What dropout keeps is divided by the keep rate: here, where it costs nothing, for ReLU commutes with it.
         kept = 1 - self.protocol.dropout if dropping else 1.0
         return F.batch_norm(

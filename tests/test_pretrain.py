@@ -96,6 +96,28 @@ def test_encoder_equals_a_plain_module(downsampling, order):
             assert torch.allclose(ours[r], theirs, atol=1e-5)
 
 
+@pytest.mark.parametrize("some", [None, [0, 2, 3, 6]])
+def test_lanes_change_nothing_but_the_time(monkeypatch, some):
+    """Seven runs of three streams, all or some of them, with dropout: values, gradients and running statistics."""
+    counts = [2, 4, 1] if some is None else [1, 2, 1]
+    images = torch.rand(3, 5, 3, 28, 28, dtype=torch.float64)
+    keep = [torch.rand(3, 5, side, side, 4) > 0.2 for side in (14, 7)]
+    masks = [torch.where(block, torch.inf, 0.0) for block in keep]
+    seen = []
+    for lane in (1, 2, 3, 100):
+        monkeypatch.setattr("dtcl_core.encoder.CPU_LANE", lane)
+        encoder = Encoder(range(7), Protocol(channels=(4, 4))).double()
+        encoder.dtype = torch.float64
+        z = encoder(images, counts, masks, runs=None if some is None else torch.tensor(some))
+        z.cos().sum().backward()
+        seen.append([z.detach(), *[p.grad for p in encoder.parameters()], *encoder.buffers()])
+    assert seen[0][0].shape == (sum(counts), 5, Protocol().embedding_dim)
+    for other in seen[:-1]:
+        assert all(torch.allclose(a, b, rtol=1e-9, atol=1e-12) for a, b in zip(other, seen[-1]))
+    moved = bool((seen[-1][-1] != 1).any())
+    assert moved == (some is None)  # only a pass of all runs tracks
+
+
 def test_initial_weights_follow_the_seed_and_pytorchs_range():
     first, second = Encoder([0, 1, 0], Protocol()), Encoder([1], Protocol())
     assert torch.equal(first.weight[0], first.weight[2]) and not torch.equal(first.weight[0], first.weight[1])
