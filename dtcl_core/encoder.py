@@ -3,7 +3,7 @@
 Three blocks of convolution, batch norm, dropout and ReLU, then one linear layer. The stack's convolutions are one
 convolution with R groups, its batch norm is one batch norm over R x channels (which is exactly a batch norm a run), its
 linear layer one batched matrix product. Runs that look at the same images share the first convolution's input. On a CPU a
-large stack goes through the convolutions a few runs at a time, for a pixel of too many channels spoils its caches.
+large stack goes through the convolutions in *lanes*, a few runs at a time: pixels of very many channels spoil its caches.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from . import keyed
 from .config import Protocol
 
 IMAGE_SIZE = 28
-CPU_LANE = 6  # runs at a time; forty-eight at once cost a run a sixth more than in lanes
+CPU_LANE = 6  # most runs of a lane
 
 Runs = slice | Tensor  # which runs: a stretch of them, or their indices
 
@@ -138,7 +138,8 @@ class Encoder(nn.Module):
             [R, B, embedding_dim], float32.
         """
         looks = [stream for stream, count in enumerate(counts) for _ in range(count)]
-        lane = CPU_LANE if images[0].device.type == "cpu" else len(looks)
+        lanes = -(-len(looks) // CPU_LANE) if images[0].device.type == "cpu" else 1
+        lane = -(-len(looks) // lanes)  # as even as possible: a lane of one costs nearly two
         features = []
         for start in range(0, len(looks), lane):
             looked = Counter(looks[start : start + lane])
@@ -162,7 +163,8 @@ class Encoder(nn.Module):
 
     @staticmethod
     def _of(parameter: Tensor, runs: Runs | None) -> Tensor:
-        return parameter if runs is None else parameter[runs]
+        whole = runs is None or (isinstance(runs, slice) and runs.stop - runs.start == len(parameter))
+        return parameter if whole else parameter[runs]
 
     def _features(
         self, images: Sequence[Tensor], counts: Sequence[int], masks: Sequence[Sequence[Tensor]] | None, runs: Runs
@@ -179,7 +181,7 @@ class Encoder(nn.Module):
         kernel = self._of(self.convolutions[block], runs).to(self.dtype)
         stride = 2 if protocol.downsampling == "stride" else 1
         options: dict[str, Any] = {"stride": stride, "padding": protocol.kernel_size // 2}
-        if block == 0:  # each stream is one dense convolution for all runs that look at it
+        if block == 0:  # each stream is one dense convolution for all runs of a lane that look at it
             kernels = kernel.split(list(counts))
             maps = [F.conv2d(view, k.flatten(0, 1), **options) for view, k in zip(x, kernels)]
             x = maps[0] if len(maps) == 1 else torch.cat(maps, 1)

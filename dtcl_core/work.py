@@ -80,7 +80,7 @@ def cut_into_stacks(
     Args:
         runs: the runs to cut.
         size: most networks in a stack; runs that differ in their probes alone share one.
-        mix_streams: whether a stack may hold runs with different views. Larger stacks suit a GPU; a CPU gains nothing
+        mix_streams: whether a stack may hold runs with different views. Larger stacks suit a GPU; a CPU gains little
             from them and would pay for joining the streams' feature maps.
         record: which runs are to be recorded; they get stacks of their own, because recording costs time.
     """

@@ -104,18 +104,29 @@ def test_lanes_change_nothing_but_the_time(monkeypatch, some):
     keep = [torch.rand(3, 5, side, side, 4) > 0.2 for side in (14, 7)]
     masks = [torch.where(block, torch.inf, 0.0) for block in keep]
     seen = []
-    for lane in (1, 2, 3, 100):
+    for lane, lanes in ((1, sum(counts)), (2, -(-sum(counts) // 2)), (3, -(-sum(counts) // 3)), (100, 1)):
+        passes = 0
+
+        def counted(self, *arguments, features=Encoder._features):
+            nonlocal passes
+            passes += 1
+            return features(self, *arguments)
+
         monkeypatch.setattr("dtcl_core.encoder.CPU_LANE", lane)
         encoder = Encoder(range(7), Protocol(channels=(4, 4))).double()
         encoder.dtype = torch.float64
-        z = encoder(images, counts, masks, runs=None if some is None else torch.tensor(some))
+        with monkeypatch.context() as patch:
+            patch.setattr(Encoder, "_features", counted)
+            z = encoder(images, counts, masks, runs=None if some is None else torch.tensor(some))
+        assert passes == lanes
         z.cos().sum().backward()
         seen.append([z.detach(), *[p.grad for p in encoder.parameters()], *encoder.buffers()])
     assert seen[0][0].shape == (sum(counts), 5, Protocol().embedding_dim)
     for other in seen[:-1]:
         assert all(torch.allclose(a, b, rtol=1e-9, atol=1e-12) for a, b in zip(other, seen[-1]))
-    moved = bool((seen[-1][-1] != 1).any())
-    assert moved == (some is None)  # only a pass of all runs tracks
+    fresh = Encoder(range(7), Protocol(channels=(4, 4))).double()
+    for (name, start), end in zip(fresh.named_buffers(), seen[-1][-4:], strict=True):
+        assert torch.equal(start, end) == (some is not None), name  # only a pass of all runs tracks
 
 
 def test_initial_weights_follow_the_seed_and_pytorchs_range():
