@@ -25,12 +25,12 @@ import torch
 from dtcl_core import pretrain, work
 from dtcl_core.checks import checked_number
 from dtcl_core.config import Protocol, Run
-from dtcl_core.device import keep_freed_memory, resolve_device, resolve_precision
+from dtcl_core.device import tune_cpu_memory, resolve_device, resolve_precision
 from dtcl_core.experiments import REGISTRY, listed_numbers
 from dtcl_core.results import check_writable
 
 HERE = Path(__file__).parent
-STACKS = {"cpu": "1,2,4,6,12,24,48", "cuda": "1,4,16,64,192,768"}
+STACKS = {"cpu": "1,2,4,6,7,12,24,48", "cuda": "1,4,16,64,192,768"}
 ENSEMBLE = {"cpu": 6, "cuda": 64}
 
 
@@ -101,7 +101,7 @@ def main(arguments: list[str] | None = None) -> None:
     checked_number("--rounds", options.rounds, 1, integer=True)
     check_writable(options.out, "figures")
     precision = resolve_precision(options.precision, device)
-    keep_freed_memory()  # for every contender alike
+    tune_cpu_memory()  # for every contender alike
 
     named = listed_numbers(options.stacks or STACKS[device.type])
     sizes = [int(checked_number("each of --stacks", size, 1, integer=True)) for size in named]

@@ -1,8 +1,9 @@
-"""Where to train, in which precision, how many runs fit, and how to keep a CPU's memory warm."""
+"""Where to train, in which precision, how many runs fit, and how to make a CPU's memory cheap."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
 
@@ -59,10 +60,15 @@ def free_bytes(device: torch.device) -> int:
     return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
 
 
-def keep_freed_memory() -> None:
-    """Let glibc keep freed blocks: a fresh 50 MB block costs six times as much (page faults) as one used before."""
+def tune_cpu_memory() -> None:
+    """Make memory cheap on Linux: glibc keeps what is freed, and large tensors get large pages.
+
+    A fresh block of 50 MB costs six times as much (page faults) as one used before; large pages take 2 to 9 % off a step,
+    unless the process had tensors before this call, for PyTorch asks once.
+    """
     if sys.platform.startswith("linux"):
+        os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
         mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
         if mallopt is not None:
             mallopt(-4, 0)  # M_MMAP_MAX: take large blocks from the heap ...
-            mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: ... and do not give its top back
+            mallopt(-1, -1)  # M_TRIM_THRESHOLD: ... and do not give its top back

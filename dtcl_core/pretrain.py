@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from . import discriminator
 from .checkpoint import copied, read_checkpoint, write_checkpoint
 from .config import Protocol, Run
-from .device import keep_freed_memory, reproducible, resolve_device, resolve_precision
+from .device import tune_cpu_memory, reproducible, resolve_device, resolve_precision
 from .encoder import Encoder
 from .losses import same_domain
 from .methods import ALL_METHODS, Batch
@@ -94,7 +94,7 @@ class Stack:
         self.device = resolve_device(device)
         self.precision = resolve_precision(precision, self.device)
         if self.device.type == "cpu":
-            keep_freed_memory()
+            tune_cpu_memory()
         self.runs = sorted(runs, key=lambda run: (stream_of(run), list(ALL_METHODS).index(run.method)))
         self.protocol: Protocol = runs[0].protocol
         counts = Counter(stream_of(run) for run in self.runs)
