@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import machine
@@ -32,12 +33,40 @@ from dtcl_core.results import check_writable
 HERE = Path(__file__).parent
 STACKS = {"cpu": "1,2,4,6,7,12,24,48", "cuda": "1,4,16,64,192,768"}
 ENSEMBLE = {"cpu": 6, "cuda": 64}
+TURNS = 11  # of two steps: an epoch
 
 
-def engine(protocol: Protocol, device: torch.device, precision: str, runs: int) -> float:
-    """Seconds a run-epoch in a stack of `runs` runs of one stream."""
-    members = [Run("standard", 0.05 + 0.001 * i, protocol=protocol) for i in range(runs)]
-    return peers.seconds_of(pretrain.Stack(members, device, precision).train_epoch, device) / runs
+def stacks(protocol: Protocol, device: torch.device, precision: str, sizes: list[int]) -> dict[str, float]:
+    """Seconds a run-epoch in stacks of `sizes` runs of one stream.
+
+    They take turns of two steps, of which the median counts: a machine differs more from one minute to the next than
+    neighbouring sizes do. A size that fails, say, for lack of memory, costs the others nothing.
+    """
+    running: dict[int, pretrain.Stack] = {}
+    taken: dict[int, list[float]] = {size: [] for size in sizes}
+    for turn in range(-1, TURNS):  # the first one warms up
+        for size in sizes if turn % 2 else sizes[::-1]:
+            try:
+                if turn < 0:
+                    members = [Run("standard", 0.05 + 0.001 * i, protocol=protocol) for i in range(size)]
+                    running[size] = pretrain.Stack(members, device, precision)
+                    running[size].streams.draw(0)
+                if size in running:
+                    seconds = peers.seconds_of(partial(two_steps, running[size], turn), device, warm_up=False)
+                    taken[size] += [seconds] if turn >= 0 else []
+            except RuntimeError as error:
+                print(f"a stack of {size} failed: {str(error).splitlines()[0]}", flush=True)
+                running.pop(size, None)
+    found = {}
+    for size, stack in running.items():
+        draws = peers.seconds_of(partial(stack.streams.draw, 0), device)
+        found[f"engine, stack of {size}"] = (draws + stack.streams.steps * statistics.median(taken[size]) / 2) / size
+    return found
+
+
+def two_steps(stack: pretrain.Stack, turn: int) -> None:
+    for number in (2 * turn, 2 * turn + 1):
+        stack.step(number % stack.streams.steps, {})
 
 
 def papers_runs(device: torch.device, precision: str, samples: int = 8) -> float:
@@ -51,17 +80,16 @@ def papers_runs(device: torch.device, precision: str, samples: int = 8) -> float
 
 
 def contenders(protocol: Protocol, device: torch.device, precision: str, sizes: list[int]) -> dict[str, Callable]:
-    """What takes turns: a function for each name that returns seconds a run-epoch."""
+    """What takes turns: functions that return seconds a run-epoch, those of all stacks by name."""
     many = ENSEMBLE[device.type]
-    chosen: dict[str, Callable[[], float]] = {}
+    chosen: dict[str, Callable] = {}
     if all(importlib.util.find_spec(name) for name in ("lightly", "torchvision")):
         chosen["plain loop"] = lambda: peers.plain_loop(protocol, device)
     else:
         print("The plain loop is left out: it needs lightly and torchvision.")
     chosen["batched loop"] = lambda: peers.batched_loop(protocol, device)
     chosen[f"torch.func, {many} models"] = lambda: peers.ensemble(protocol, device, many)
-    for size in sizes:
-        chosen[f"engine, stack of {size}"] = lambda size=size: engine(protocol, device, precision, size)
+    chosen["the engine's stacks"] = lambda: stacks(protocol, device, precision, sizes)
     chosen["paper's runs"] = lambda: papers_runs(device, precision)
     return chosen
 
@@ -106,15 +134,17 @@ def main(arguments: list[str] | None = None) -> None:
     named = listed_numbers(options.stacks or STACKS[device.type])
     sizes = [int(checked_number("each of --stacks", size, 1, integer=True)) for size in named]
     entered = contenders(protocol, device, precision, sizes)
-    times: dict[str, list[float]] = {name: [] for name in entered}
+    times: dict[str, list[float]] = {}
     for number in range(options.rounds):
         for name, measure in entered.items():
             try:
-                times[name].append(measure())
+                measured = measure()
             except (RuntimeError, ValueError) as error:  # say, out of memory: it costs the others nothing
                 print(f"round {number + 1}: {name} failed: {str(error).splitlines()[0]}", flush=True)
                 continue
-            print(f"round {number + 1}: {name:<24}{times[name][-1]:10.4f} s a run-epoch", flush=True)
+            for of, seconds in (measured if isinstance(measured, dict) else {name: measured}).items():
+                times.setdefault(of, []).append(seconds)
+                print(f"round {number + 1}: {of:<24}{seconds:10.4f} s a run-epoch", flush=True)
         if rows := table(times, precision, device):  # after every round: a lease may end before the last
             machine.write(options.out / f"{device.type}.csv", rows)
     best = sizes[-1] if device.type == "cpu" else min(192, sizes[-1])

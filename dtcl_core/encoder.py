@@ -22,7 +22,7 @@ from . import keyed
 from .config import Protocol
 
 IMAGE_SIZE = 28
-CPU_LANE = 6  # most runs of a lane
+CPU_LANE = 8  # most runs of a lane
 
 Runs = slice | Tensor  # which runs: a stretch of them, or their indices
 

@@ -12,20 +12,32 @@ def folder(tmp_path):
     seconds = {"plain loop": 8.0, "batched loop": 2.0, "engine, stack of 1": 1.0, "engine, stack of 6": 0.5}
     seconds["paper's runs"] = 0.6
     frame = pd.DataFrame({"contender": seconds.keys(), "median_s": seconds.values(), "precision": "float32"})
-    frame.to_csv(tmp_path / "cpu.csv", index=False)
+    times = frame.median_s.max() / frame.median_s
+    frame.assign(speedup=times, speedup_low=times - 1, speedup_high=times + 2).to_csv(tmp_path / "cpu.csv", index=False)
     return tmp_path
 
 
 def test_targets_compare_the_stacks_that_training_uses_and_say_what_was_not_measured(folder):
     table = speed.targets(folder).set_index(["where", "what"]).measured
-    assert table["two CPU cores", "against the plain loop"] == "16.0 times"
+    assert table["two CPU cores", "against the plain loop"] == "16.0 times (15.0 to 18.0)"
     assert (table["one GPU"] == "not measured").all() and len(table["one GPU"]) >= 4
     frame = speed.load("cpu", folder).assign(median_s=lambda f: f.median_s / 1000)
     frame.to_csv(folder / "cuda.csv", index=False)
     pd.DataFrame({"part": ["views", "loss"], "ratio": [1.5, 2.5]}).to_csv(folder / "cuda_parts.csv", index=False)
     table = speed.targets(folder).set_index(["where", "what"]).measured
     assert table["one GPU", "950 runs of 400 epochs"] == f"{950 * 400 * 0.0006 / 60:.1f} minutes"
+    assert table["one GPU", "against the plain loop"] == "13.3 times (12.3 to 15.3)"
+    assert table["one GPU", "against a batched single run"] == "3.3 times"
     assert table["one GPU", "slowest part over its floor"] == "2.5 times (loss)"
+
+
+def test_without_the_plain_loop_its_target_is_not_measured(folder):
+    frame = speed.load("cpu", folder)
+    frame[frame.contender != "plain loop"].assign(speedup="").to_csv(folder / "cpu.csv", index=False)
+    assert (
+        speed.targets(folder).set_index(["where", "what"]).measured["two CPU cores", "against the plain loop"]
+        == "not measured"
+    )
 
 
 def test_growth_is_above_one_only_if_a_larger_stack_costs_more_than_in_proportion(folder):
