@@ -80,8 +80,8 @@ def targets(folder: Path | None = None) -> pd.DataFrame:
         ("one GPU", "against a batched single run", "30 times", ratio(cuda, "batched loop")),
         ("one GPU", "slowest part over its floor", "3 times", worst),
         ("two CPU cores", "against the plain loop", "8 times", speedup(cpu, usual)),
-        ("two CPU cores", "steepest cost of a larger stack", "1 (linear)", f"{growth(cpu):.2f}" if len(cpu) else NOT_MEASURED),
-        ("one GPU", "steepest cost of a larger stack", "1 (linear)", f"{growth(cuda):.2f}" if len(cuda) else NOT_MEASURED),
+        ("two CPU cores", "steepest cost of adding runs", "1 (linear)", f"{growth(cpu):.2f}" if len(cpu) else NOT_MEASURED),
+        ("one GPU", "steepest cost of adding runs", "1 (linear)", f"{growth(cuda):.2f}" if len(cuda) else NOT_MEASURED),
     ]  # fmt: skip
     return pd.DataFrame(lines, columns=["where", "what", "target", "measured"])
 
