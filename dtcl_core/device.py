@@ -63,8 +63,8 @@ def free_bytes(device: torch.device) -> int:
 def tune_cpu_memory() -> None:
     """Make memory cheap on Linux: glibc keeps what is freed, and large tensors get large pages.
 
-    A fresh block of 50 MB costs six times as much (page faults) as one used before; large pages take 2 to 9 % off a step,
-    unless the process had tensors before this call, for PyTorch asks once.
+    Otherwise every step pays for page faults and address look-ups. PyTorch asks once whether pages are to be large: a
+    process that had tensors before this call keeps small ones.
     """
     if sys.platform.startswith("linux"):
         os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")

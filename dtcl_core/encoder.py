@@ -139,7 +139,7 @@ class Encoder(nn.Module):
         """
         looks = [stream for stream, count in enumerate(counts) for _ in range(count)]
         lanes = -(-len(looks) // CPU_LANE) if images[0].device.type == "cpu" else 1
-        lane = -(-len(looks) // lanes)  # as even as possible: a lane of one costs nearly two
+        lane = -(-len(looks) // lanes)  # as even as possible
         features = []
         for start in range(0, len(looks), lane):
             looked = Counter(looks[start : start + lane])

@@ -2,9 +2,10 @@
 
 import pandas as pd
 import pytest
+import torch
 
 from dtcl_core import __main__ as command_line
-from dtcl_core import figures, speed
+from dtcl_core import figures, pretrain, speed
 
 
 @pytest.fixture
@@ -84,6 +85,21 @@ def test_a_seed_counts_once_when_configurations_are_pooled():
 def test_the_committed_figures_can_be_read():
     assert len(speed.load("cpu")) > 5 and speed.growth(speed.load("cpu")) > 0
     assert set(speed.load("cpu_parts").part) >= {"forward", "backward", "whole step"}
+
+
+def test_a_stack_that_does_not_fit_costs_the_others_nothing(tiny, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(speed.FOLDER)
+    import compare
+
+    def small(members, *arguments, stack=pretrain.Stack):
+        if len(members) == 2:
+            raise torch.OutOfMemoryError("no memory is left")
+        return stack(members, *arguments)
+
+    monkeypatch.setattr(compare.pretrain, "Stack", small)
+    found = compare.stacks(tiny, torch.device("cpu"), "float32", [1, 2, 3])
+    assert set(found) == {"engine, stack of 1", "engine, stack of 3"} and min(found.values()) > 0
+    assert "a stack of 2 failed: no memory is left" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
