@@ -1,10 +1,10 @@
 """The store: which runs exist, and what they measured. Text shards, one row a run.
 
 A row is a line of JSON: the run's whole configuration, its metrics at three label fractions, and where it came from. A
-*shard* is a file of such lines, written whole by one writer under a name of its own and never changed, so two writers
-cannot meet, nothing is ever torn by us, and folders from several machines merge by copying. Reading still survives what
-others may do to a file: a line that is not a complete row, or whose key does not follow from its configuration, is
-named in a warning and left out.
+*shard* is a file of such lines, written whole by one writer and never changed, so two writers cannot meet, nothing is ever
+torn by us, and folders from several machines merge by copying. Its name ends with a hash of its content. Reading still
+survives what others may do to a file: a shard that is not as it was written is named in a warning, and so is each line of
+it that is not a complete row as it was written; such lines are left out.
 
 If a key has several rows, one wins by a stated rule: a finished run before a diverged one, then the older row, then the
 one whose shard sorts first. So training a run again never changes a number that was shown before.
@@ -115,6 +115,17 @@ def check_row(row: Any) -> None:
         raise ValueError(f"its key {row['key']!r} does not follow from its configuration ({run.key})")
 
 
+def shard_name(text: str) -> str:
+    """What a shard of this content, written now, is called: the time, and eight hexadecimal digits of its content."""
+    stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S")
+    return f"{stamp}-{content_hash(text.encode())}.jsonl"
+
+
+def content_hash(content: bytes) -> str:
+    """Eight hexadecimal digits of what a shard holds."""
+    return hashlib.sha256(content).hexdigest()[:8]
+
+
 def write_whole(text: str, target: Path) -> None:
     """Write a file so that it is there whole and on disk when this returns, or not at all."""
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -126,6 +137,12 @@ def write_whole(text: str, target: Path) -> None:
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, target)
+        with contextlib.suppress(OSError):  # not every system can sync a folder
+            folder = os.open(target.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
@@ -151,6 +168,8 @@ class Store:
     def __init__(self, path: str | Path | None = None):
         self.path = Path(path) if path is not None else default_path()
         self.rows_path = self.path / "rows"
+        self.traces_path = self.path / "traces"
+        self.checkpoints_path = self.path / ".checkpoints"
 
     def add(self, rows: Sequence[dict[str, Any]]) -> Path:
         """Write rows as one new shard: whole and on disk when this returns, or not at all.
@@ -162,14 +181,15 @@ class Store:
         for row in rows:
             check_row(row)
         text = "".join(json.dumps(row, sort_keys=True, allow_nan=False) + "\n" for row in rows)
-        stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S")
-        target = self.rows_path / f"{stamp}-{secrets.token_hex(4)}.jsonl"
+        target = self.rows_path / shard_name(text)
         write_whole(text, target)
         return target
 
     def check_writable(self) -> None:
-        """Raise OSError, naming the folder, unless a shard could be written now."""
+        """Raise OSError, naming the folder, unless a shard, a trace and a checkpoint could be written now."""
         check_writable(self.rows_path, "results")
+        check_writable(self.traces_path, "traces")
+        check_writable(self.checkpoints_path, "checkpoints")
 
     def add_trace(self, trace: Trace) -> None:
         """Write what a run recorded; a later trace of the same run replaces it."""
@@ -194,16 +214,21 @@ class Store:
         return trace
 
     def _trace_path(self, key: str) -> Path:
-        return self.path / "traces" / f"{key}.json"
+        return self.traces_path / f"{key}.json"
 
     def _lines(self, shards: Iterable[Path] | None = None) -> Iterator[tuple[Path, int, str]]:
         for shard in sorted(self.rows_path.glob("*.jsonl")) if shards is None else shards:
             try:
-                text = shard.read_bytes().decode("utf-8", errors="replace")
+                content = shard.read_bytes()
             except OSError as error:
                 warnings.warn(f"{shard.name} is left out: {error.strerror}", stacklevel=3)
                 continue
-            for number, line in enumerate(text.splitlines(), 1):
+            if shard.stem.rpartition("-")[2] != content_hash(content):
+                told = (
+                    "is not as it was written (its name ends with a hash of what it held); sound lines of it are used"
+                )
+                warnings.warn(f"{shard.name} {told}", stacklevel=3)
+            for number, line in enumerate(content.decode("utf-8", errors="replace").splitlines(), 1):
                 if line.strip():
                     yield shard, number, line
 
@@ -213,7 +238,11 @@ class Store:
         for shard, number, line in self._lines():
             try:
                 row = json.loads(line)
-                if isinstance(row, dict) and row.get("revision", REVISION) != REVISION:
+                if (
+                    isinstance(row, dict)
+                    and row.get("revision", REVISION) != REVISION
+                    and row.get("digest") == digest(row)
+                ):
                     continue  # sound, but its numbers mean something else
                 check_row(row)
             except UNREADABLE as error:

@@ -117,7 +117,7 @@ def shard_of(runs: Sequence[Run], index: int, count: int) -> list[Run]:
 
 def checkpoint_path(store: Store, runs: Sequence[Run]) -> Path:
     name = hashlib.sha256(" ".join(sorted(run.key for run in runs)).encode()).hexdigest()[:16]
-    return store.path / ".checkpoints" / f"{name}.pt"
+    return store.checkpoints_path / f"{name}.pt"
 
 
 def image_epochs(run: Run) -> int:
@@ -326,7 +326,7 @@ def missing_stacks(
 def tidy(store: Store, done: Sequence[Sequence[Run]]) -> None:
     """Remove what a kill may have left: checkpoints of stacks that are done, and half-written files a day old."""
     left = [checkpoint_path(store, members) for members in done]
-    for folder in (store.rows_path, store.path / "traces", store.path / ".checkpoints"):
+    for folder in (store.rows_path, store.traces_path, store.checkpoints_path):
         for path in folder.glob("*.tmp"):
             with suppress(OSError):
                 left += [path] if time.time() - path.stat().st_mtime > STALE_SECONDS else []

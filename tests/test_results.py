@@ -61,6 +61,40 @@ def test_a_torn_last_line_costs_that_line_only(store):
         assert store.rows().keys() == {Run(seed=s).key for s in (0, 1)}
 
 
+def rows_and_warnings(store):
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = store.rows()
+    return found, [str(w.message) for w in told] or [""]
+
+
+def test_a_shard_cut_anywhere_is_named(store):
+    path = store.add([row(Run(seed=s)) for s in range(3)])
+    whole = path.read_bytes()
+    ends = [at for at, byte in enumerate(whole) if byte == ord("\n")]
+    for at in {0, *ends, *(end + 1 for end in ends[:-1]), *range(1, len(whole), 97)}:
+        path.write_bytes(whole[:at])
+        found, told = rows_and_warnings(store)
+        assert f"{path.name} is not as it was written" in told[0]
+        assert len(found) == sum(end <= at for end in ends), "whole lines are kept, and no others"
+    path.write_bytes(whole)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(store.rows()) == 3
+
+
+def test_no_bit_of_a_line_can_flip_unseen(store):
+    path = store.add([row()])
+    sound, whole = store.rows(), path.read_bytes()
+    for place in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << place % 7
+        path.write_bytes(damaged)
+        found, told = rows_and_warnings(store)
+        assert f"{path.name} is not as it was written" in told[0]
+        assert all(found[key]["metrics"] == sound[key]["metrics"] for key in found)
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -79,8 +113,8 @@ def test_a_line_that_cannot_be_trusted_is_left_out(store, damage):
     before = path.read_text()
     assert damage(before) != before
     path.write_text(damage(before), encoding="latin-1")
-    with pytest.warns(UserWarning, match="line 1 is left out"):
-        assert store.rows() == {}
+    found, told = rows_and_warnings(store)
+    assert found == {} and "line 1 is left out" in told[1]
 
 
 @pytest.mark.parametrize(
@@ -129,13 +163,21 @@ def test_the_older_row_wins_and_a_finished_one_before_a_diverged_one(store):
     assert winner["metrics"]["0.01"]["test_id"] == 0.7
 
 
-def test_rows_of_another_revision_are_passed_over_quietly(store):
-    old = row(Run(seed=3))
-    path = store.add([row(), old])
-    lines = path.read_text().splitlines()
-    path.write_text(lines[0] + "\n" + json.dumps({**json.loads(lines[1]), "revision": 0, "key": "0" * 16}) + "\n")
+def add_as_it_is(store, *rows):
+    """A shard of lines that `Store.add` would refuse."""
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    results.write_whole(text, store.rows_path / results.shard_name(text))
+
+
+def test_rows_of_another_revision_are_passed_over_quietly_unless_they_are_damaged(store):
+    store.add([row()])
+    other = {**row(Run(seed=3)), "revision": 0, "key": "0" * 16}
+    add_as_it_is(store, {**other, "digest": results.digest(other)})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        assert list(store.rows()) == [row()["key"]]
+    add_as_it_is(store, {**other, "digest": "0" * 16})
+    with pytest.warns(UserWarning, match="line 1 is left out: it is not as it was written"):
         assert list(store.rows()) == [row()["key"]]
 
 
@@ -188,3 +230,11 @@ def test_the_hash_of_the_code_follows_statements_not_words():
     assert provenance.statements(code.replace("x = 1", "x = 2")) != bare
     for kept in ('class A(Exception): """Doc."""', '"""Doc."""; x = 1', 'x = """\\n# 1\\n"""'):
         assert provenance.statements(kept) == kept
+
+
+@pytest.mark.parametrize("folder", ["rows", "traces", ".checkpoints"])
+def test_every_folder_that_training_writes_to_is_tried_before(store, folder):
+    store.path.mkdir(exist_ok=True)
+    (store.path / folder).write_text("a file where a folder belongs")
+    with pytest.raises(OSError, match=f"cannot be written to {store.path / folder}"):
+        store.check_writable()
