@@ -89,7 +89,8 @@ def parser() -> argparse.ArgumentParser:
         "audit",
         help="retrain stored rows and compare",
         description="Retrain randomly picked rows, each with the stack it was trained in. On the same kind of machine, with "
-        "the same code and versions, they must be identical; elsewhere they must agree in distribution.",
+        "the same code and versions, they must be identical; elsewhere they must agree in distribution over seeds. Exit status: "
+        "0 passed, 1 failed, 3 undecided (too few seeds, or differences that vary too much).",
     )
     check.add_argument("-n", type=int, default=1, metavar="N", help="how many rows are picked (default: 1)")
     check.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
@@ -206,9 +207,10 @@ def audit_command(options: argparse.Namespace) -> int:
     except (pretrain.Interrupted, KeyboardInterrupt):
         print("Stopped; nothing was compared.")
         return STOPPED
-    passed, said = audit.verdict(found)
-    print("\n".join([*audit.describe(found), *said, "The audit passed." if passed else "The audit FAILED."]))
-    return 0 if passed else 1
+    outcome, said = audit.verdict(found)
+    ending = "The audit is undecided." if outcome == audit.UNDECIDED else f"The audit {outcome}."
+    print("\n".join([*audit.describe(found), *said, ending]))
+    return {audit.PASSED: 0, audit.FAILED: 1, audit.UNDECIDED: 3}[outcome]
 
 
 def benchmark_command(options: argparse.Namespace) -> int:

@@ -2,8 +2,9 @@
 
 Rows are picked at random, and with each the whole stack it was trained in, since the same stack on the same kind of
 machine, with the same code and versions, must give the same numbers bit for bit. Where any of those differs, rounding
-does, training amplifies it, and a single row may come out otherwise; then rows must agree *in distribution*: over the
-runs retrained, the mean difference of each metric must be within `TOLERANCE` or have a 95 % interval that includes zero.
+does, training amplifies it, and a single row may come out otherwise; then rows must agree *in distribution*: for each metric
+the 95 % interval of the mean difference must lie within `TOLERANCE`. Runs of a seed share weights and images, so the seed
+is the replicate. Too few seeds, or an interval too wide, leave an audit undecided.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from .results import FRACTIONS, Store, make_rows
 from .statistics import mean_interval
 
 TOLERANCE = 0.02  # of a mean difference in accuracy
-ENOUGH = 5  # runs, before a distribution is judged
+ENOUGH = 3  # seeds, before a distribution is judged
+PASSED, UNDECIDED, FAILED = "passed", "undecided", "FAILED"
 
 
 def audit(
@@ -48,8 +50,8 @@ def audit(
         quiet: no progress.
 
     Returns:
-        A line a row compared: key, run, expected ("identical", or what differs from the row's origin), identical (bool),
-        and for each of `METRICS` the mean difference, retrained less stored, over label fractions.
+        A line a row compared: key, run, seed, expected ("identical", or what differs from the row's origin), identical
+        (bool), and for each of `METRICS` the mean difference, retrained less stored, over label fractions.
 
     Raises:
         ValueError: if the store has no such row.
@@ -97,9 +99,11 @@ def compare(stored: dict[str, Any], again: dict[str, Any]) -> dict[str, Any]:
     """One line of an audit."""
     before, now = origin(stored["provenance"]), origin(again["provenance"])
     differs = [name.replace("_", " ") for name in now if before.get(name) != now[name]]
+    run = Run.from_dict(stored["run"])
     line = {
         "key": stored["key"],
-        "run": str(Run.from_dict(stored["run"])),
+        "run": str(run),
+        "seed": run.seed,
         "expected": f"other {', '.join(differs)}" if differs else "identical",
         "identical": stored["metrics"] == again["metrics"],
     }
@@ -113,30 +117,39 @@ def compare(stored: dict[str, Any], again: dict[str, Any]) -> dict[str, Any]:
     return line
 
 
-def verdict(found: pd.DataFrame) -> tuple[bool, list[str]]:
-    """Whether an audit passed, and a sentence for each thing it found."""
+def verdict(found: pd.DataFrame) -> tuple[str, list[str]]:
+    """What an audit comes to (`PASSED`, `UNDECIDED` or `FAILED`), and a sentence for each thing it found.
+
+    It fails if a row that should be identical is not, if one diverges, or if a mean difference is beyond `TOLERANCE` with a
+    95 % interval that excludes zero.
+    """
     must, may = found[found.expected == "identical"], found[found.expected != "identical"]
     said = [f"{found.identical.sum()} of {len(found)} rows came out identical, bit for bit."]
-    broken = must[~must.identical]
-    passed = broken.empty
-    for line in broken.itertuples():
+    outcomes = {PASSED}
+    for line in must[~must.identical].itertuples():
+        outcomes.add(FAILED)
         said.append(f"{line.key} should have been identical and was not: {line.run}.")
     if lost := list(found.key[found[list(METRICS)].isna().any(axis=1)]):
-        passed = False
+        outcomes.add(FAILED)
         said.append(f"diverged when retrained: {', '.join(lost)}.")
-    apart = may[~may.identical]
-    if len(apart) and len(may) < ENOUGH:
-        said.append(f"{len(may)} rows from other machines, stacks or code are too few to compare in distribution.")
-    elif len(apart):
+    seeds = may.groupby("seed")[list(METRICS)].mean()
+    if not may.identical.all() and len(seeds) < ENOUGH:
+        outcomes.add(UNDECIDED)
+        said.append(
+            f"{len(may)} rows from other machines, stacks or code, of fewer than {ENOUGH} seeds: too few to compare in distribution."
+        )
+    elif not may.identical.all():
         for name in METRICS:
-            interval = mean_interval(may[name])
-            agrees = abs(interval.mean) <= TOLERANCE or interval.low <= 0 <= interval.high
-            passed = passed and agrees
-            said.append(
-                f"{name}: mean difference {interval.mean:+.4f} [{interval.low:+.4f}, {interval.high:+.4f}] over "
-                f"{interval.n} rows{'' if agrees else ': they do not agree'}."
-            )
-    return passed, said
+            mean, low, high, n = mean_interval(seeds[name])
+            if -TOLERANCE <= low and high <= TOLERANCE:
+                outcome, means = PASSED, "they agree"
+            elif abs(mean) > TOLERANCE and not low <= 0 <= high:
+                outcome, means = FAILED, "they do not agree"
+            else:
+                outcome, means = UNDECIDED, f"that cannot be told from more than {TOLERANCE}"
+            outcomes.add(outcome)
+            said.append(f"{name}: mean difference {mean:+.4f} [{low:+.4f}, {high:+.4f}] over {n} seeds: {means}.")
+    return next(outcome for outcome in (FAILED, UNDECIDED, PASSED) if outcome in outcomes), said
 
 
 def describe(found: pd.DataFrame) -> Sequence[str]:
