@@ -132,14 +132,19 @@ def lower_temperatures(e: Evidence) -> list[Contrast]:
     return found
 
 
-def shortfall(e: Evidence, method: str, what: str) -> Contrast:
-    """How far the selected cell is from the best on Test-OOD; for each seed the best is picked on the other seeds."""
-    ood, validation = e.grid(method, "test_ood"), e.grid(method, "validation")
-    if not ood.shape[1] or len(ood) < 2:
+def shortfall(e: Evidence, method: str, what: str, on_all_seeds: bool = False) -> Contrast:
+    """How far the selected cell is from the best on Test-OOD.
+
+    The best is picked, for each seed, on the other seeds: on average that falls short of the true best, so the distance is
+    underestimated, never made up of luck. Where a claim says that the distance is small, `on_all_seeds` picks the best on
+    all of them, which overestimates it.
+    """
+    ood, chosen = e.grid(method, "test_ood"), e.chosen_cell(method)
+    if chosen not in ood.columns or len(ood) < 2:
         return one(what, [])
-    chosen, values = int(np.argmax(validation.mean())), ood.to_numpy()
-    others = [np.delete(values, seed, axis=0).mean(axis=0) for seed in range(len(values))]
-    return one(what, [float(row[np.argmax(rest)] - row[chosen]) for row, rest in zip(values, others)], LEAST)
+    values, selected = ood.to_numpy(), ood[chosen].to_numpy()
+    means = [(values if on_all_seeds else np.delete(values, i, axis=0)).mean(axis=0) for i in range(len(values))]
+    return one(what, [float(row[np.argmax(m)] - own) for row, m, own in zip(values, means, selected)], LEAST)
 
 
 def all_hyperparameters(e: Evidence) -> list[Contrast]:
@@ -270,7 +275,8 @@ def selection_falls_short(e: Evidence) -> list[Contrast]:
         c = shortfall(e, m, f"{m}: the best cell on Test-OOD over the selected one, beyond {MARGIN:g}")
         i = c.interval
         found.append(Contrast(c.what, Interval(i.mean - MARGIN, i.low - MARGIN, i.high - MARGIN, i.n)))
-    standard = shortfall(e, "standard", f"standard: the selected cell within {MARGIN:g} of the best")
+    what = f"standard: the selected cell within {MARGIN:g} of the best"
+    standard = shortfall(e, "standard", what, on_all_seeds=True)
     i = standard.interval
     found.append(Contrast(standard.what, Interval(MARGIN - i.mean, MARGIN - i.high, MARGIN - i.low, i.n)))
     for m in PROPOSED:
@@ -290,10 +296,8 @@ def most_above(e: Evidence) -> pd.Series:
 
 def above(e: Evidence, method: str) -> pd.Series:
     """The share of a method's runs above `HIGH` on Test-OOD, by seed, the selected configuration aside."""
-    ood, validation = e.grid(method, "test_ood"), e.grid(method, "validation")
-    if not ood.shape[1]:
-        return NOTHING
-    return (ood.drop(columns=[validation.mean().idxmax()]) > HIGH).mean(axis=1)
+    ood, chosen = e.grid(method, "test_ood"), e.chosen_cell(method)
+    return (ood.drop(columns=[chosen]) > HIGH).mean(axis=1) if chosen in ood.columns else NOTHING
 
 
 def holds_as_sigma_rises(e: Evidence) -> list[Contrast]:

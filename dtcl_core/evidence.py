@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from . import experiments, selection
+from .config import HYPERPARAMETERS
 from .statistics import Interval, mean_interval
 from .traces import Trace
 
@@ -98,6 +99,7 @@ class Evidence:
         self.heads = sound[(sound.method == "standard") & (sound.sigma == 25.0)]
         self.rows = sound[sound.projector.isna()]
         self.chosen = selection.rows_of(self.rows, selection.select(self.rows))
+        self.in_grids = selection.select(self.rows[self.rows.tau_alpha < 1.0])
         self.traces = list(traces)
         both = [part for part in (sound, beside) if part is not None and len(part)]
         self.all = pd.concat(both, ignore_index=True).drop_duplicates(["key", "label_fraction"]) if both else sound
@@ -124,15 +126,19 @@ class Evidence:
         table = pd.concat([self.selected(method, metric, sigma, fraction) for method in among], axis=1, join="inner")
         return table.iloc[:, (sign * table.mean()).argmax()] if len(table) else NOTHING
 
+    def chosen_cell(self, method: str, sigma: float = 50.0) -> tuple[float, ...] | None:
+        """The configuration that is selected among those of `cells`, as that names it; None without rows."""
+        rows = self.in_grids[(self.in_grids.method == method) & (self.in_grids.sigma == sigma)]
+        names = named(rows[rows.discriminator.isna() | (rows.discriminator == "global")])
+        return names[0] if names else None
+
     def cells(self, method: str, metric: str, sigma: float = 50.0) -> pd.DataFrame:
         """A metric by configuration (columns) and seed (rows), at 1 % of labels, global discriminators, tau_alpha < 1."""
         rows = self.tried
         rows = rows[(rows.method == method) & (rows.sigma == sigma) & (rows.label_fraction == 0.01)]
         rows = rows[rows.tau_alpha < 1.0].fillna({metric: CHANCE})
         rows = rows[rows.discriminator.isna() | (rows.discriminator == "global")]
-        names = ["tau_alpha", "tau_beta", "lambda_"]
-        table = rows.assign(cell=[tuple(v) for v in rows[names].fillna(-1).to_numpy()])
-        table = table.pivot_table(index="seed", columns="cell", values=metric)
+        table = rows.assign(cell=named(rows)).pivot_table(index="seed", columns="cell", values=metric)
         present = table.notna().sum(axis=1)  # a seed that is half trained does not count
         return table[present == present.max()].dropna(axis=1)
 
@@ -141,6 +147,11 @@ class Evidence:
         table = self.cells(method, metric, sigma)
         wanted = sum(cell["tau_alpha"] < 1.0 for cell in experiments.cells(method, "paper"))
         return table if table.shape[1] == wanted else table.iloc[:, :0]
+
+
+def named(rows: pd.DataFrame) -> list[tuple[float, ...]]:
+    """(tau_alpha, tau_beta, lambda) of each row; -1 for what its method lacks."""
+    return [tuple(values) for values in rows[list(HYPERPARAMETERS)].astype(float).fillna(-1).to_numpy().tolist()]
 
 
 def difference(what: str, a: pd.Series, b: pd.Series, least: float = LEAST) -> Contrast:

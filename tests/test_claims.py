@@ -233,6 +233,17 @@ def test_the_best_cell_is_picked_on_other_seeds():
     assert len(gaps) == 2 and all(c.speaks != "for" for c in gaps)
 
 
+def test_where_a_small_gap_is_claimed_luck_counts_against_it():
+    generator, held_out, on_all = np.random.default_rng(0), [], []
+    for _ in range(5):
+        frame = made_up(0.7, 0.7)
+        frame["test_ood"] = 0.7 + 0.05 * generator.standard_normal(len(frame))  # truly no gap
+        e = Evidence(frame)
+        held_out.append(claims.shortfall(e, "standard", "").interval.mean)
+        on_all.append(claims.shortfall(e, "standard", "", on_all_seeds=True).interval.mean)
+    assert all(a > b for a, b in zip(on_all, held_out)) and min(on_all) >= 0 and abs(np.mean(held_out)) < 0.03
+
+
 def test_made_up_falls_decide_claims_5_and_15():
     falling = made_up(0.9, lambda s: 0.9 - s / 500, SIGMAS)
     judged = claims.judge(Evidence(falling))
