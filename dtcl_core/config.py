@@ -23,7 +23,7 @@ from typing import Any
 
 from .checks import checked_choice, checked_number
 from .data import LABEL_FRACTIONS, NUM_DIGITS
-from .methods import ALL_METHODS, METHODS
+from .methods import ALL_METHODS
 
 REVISION = 1
 TAU_ALPHAS = (0.05, 0.075, 0.1, 0.125, 0.15, 0.175, 0.2, 0.25, 0.5, 1.0)  # the paper's grids, appendix D
@@ -175,7 +175,8 @@ class Protocol(Checked):
     posterior_view: str = choice("negative_view", "anchor_view")
     # Implied, not said: no gradient flows through w_ij.
     weight_gradient: bool = choice(False, True)
-    # open: small enough to leave the grid's temperatures alone, large enough for float32.
+    # open, and it matters: in more than half of the paper's grid, selected cells included, Eq. 3 falls below zero for pairs
+    # that the discriminator is sure of, and then this is their temperature. Large enough for float32.
     tau_min: float = number(0.01, above=True)
 
     # --- probes: they look at a trained encoder and change nothing of it --------------------------------------------
@@ -233,7 +234,7 @@ class Run(Checked):
     """One pre-training: a method with its hyperparameters, a colour spread and a seed, under a protocol.
 
     Args:
-        method: a name in `methods.METHODS`.
+        method: a name in `methods.ALL_METHODS`.
         tau_alpha: the base temperature (for methods with one temperature: the temperature), > 0.
         tau_beta: how strongly w_ij moves the temperature, >= 0; domain-weighted methods only.
         lambda_: weight of the penalty, >= 0; MMD and DANN only.
@@ -260,7 +261,7 @@ class Run(Checked):
 
     def __post_init__(self) -> None:
         if not isinstance(self.method, str) or self.method not in ALL_METHODS:
-            raise ValueError(f"unknown method {self.method!r}: the methods are {', '.join(METHODS)}.")
+            raise ValueError(f"unknown method {self.method!r}: the methods are {', '.join(ALL_METHODS)}.")
         super().__post_init__()
         uses = ALL_METHODS[self.method].uses
         if "discriminator" in uses and self.discriminator is None:

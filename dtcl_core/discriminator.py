@@ -78,7 +78,7 @@ def same_domain_probability(
     if weighting == "negatives":
         if domains is None:
             raise ValueError("weighting 'negatives' needs the anchors' domains.")
-        anchor = F.one_hot(domains, posterior.shape[-1]).to(posterior.dtype)
+        anchor = F.one_hot(domains.long(), posterior.shape[-1]).to(posterior.dtype)
     elif weighting == "pairs":
         anchor = posterior if anchor_posterior is None else anchor_posterior
     else:

@@ -98,7 +98,7 @@ class Encoder(nn.Module):
         kernel, before = protocol.kernel_size, 3
         self.convolutions, self.scales, self.shifts = nn.ParameterList(), nn.ParameterList(), nn.ParameterList()
         for block, width in enumerate(protocol.channels):
-            # No bias: the batch norm that follows would take it out again.
+            # No bias: a batch norm that follows at once takes it out again (where ReLU comes between, there is none either).
             fan_in = before * kernel * kernel
             self.convolutions.append(initial(seeds, (width, before, kernel, kernel), fan_in, f"conv{block}"))
             self.scales.append(nn.Parameter(torch.ones(self.runs, width)))

@@ -15,7 +15,7 @@ from typing import Any
 from . import sensitivity
 from .checks import checked_choice, checked_number
 from .config import LAMBDAS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Protocol, Run
-from .methods import METHODS
+from .methods import ALL_METHODS, METHODS
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ Setting = dict[str, Any]  # what an experiment sets of a `Run`: all but seed and
 
 def cells(method: str, preset: str) -> list[Setting]:
     """The hyperparameters tried for a method at one sigma (appendix D of the paper)."""
-    uses = METHODS[method].uses
+    uses = ALL_METHODS[method].uses
     if "tau_beta" in uses:
         # Selected in the paper: (0.075, 0.5) for negatives, (0.175, 1.0) for pairs; we try both for both.
         chosen = {"dw_negatives": (0.075, 0.5)}.get(method, (0.175, 1.0))
@@ -152,7 +152,7 @@ class Experiment:
         Args:
             preset: "smoke", "laptop", "core" or "paper".
             seeds: how many seeds, counted from 0; None: the preset's number.
-            epochs: None: the preset's number.
+            epochs: None: the preset's number. Runs whose length the experiment itself sets take no other.
             sigma: one or more colour spreads; None: the experiment's.
             methods: names, or one string of names with commas; None or "all": the experiment's.
             tau_alpha: temperatures to try instead of the preset's.
@@ -168,6 +168,8 @@ class Experiment:
         )
         chosen = set(self._chosen(methods))
         settings = [setting for setting in self.settings(preset) if setting["method"] in chosen]
+        if epochs is not None and any("epochs" in setting.get("protocol", {}) for setting in settings):
+            raise ValueError(f"{self.name} sets the epochs of its runs itself; leave epochs out, got {epochs!r}.")
         if sigma is not None:
             settings = [{**setting, "sigma": spread} for spread in listed_numbers(sigma) for setting in settings]
         if tau_alpha is not None:

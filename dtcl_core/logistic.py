@@ -162,7 +162,7 @@ def fit(
         raise ValueError(f"num_classes must be at least 2, got {num_classes!r}.")
     if x.dim() < 2 or x.shape[-2] != y.shape[-1]:
         raise ValueError(f"x must be [..., N, k] and y [..., N], got {tuple(x.shape)} and {tuple(y.shape)}.")
-    y = y.expand(x.shape[:-1])
+    y = y.long().expand(x.shape[:-1])
     objective = _Objective(x.detach().double(), y, num_classes, l2)
     start = torch.zeros(*x.shape[:-2], objective.free * objective.width, dtype=torch.float64, device=x.device)
     if steps is None:

@@ -10,7 +10,9 @@ Equations are numbered as in arXiv 2601.07748: InfoNCE is Eq. 2, the temperature
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Any
 
 import torch
@@ -27,6 +29,12 @@ def _check_positive(name: str, value: float | Tensor) -> None:
     # Tensors are checked where they enter the library (`config.Run`): reading one would stall a GPU.
     if not isinstance(value, Tensor) and not value > 0:
         raise ValueError(f"{name} must be > 0, got {value!r}.")
+
+
+def _check_pairs(z: Tensor, **given: Tensor | None) -> None:
+    for name, value in given.items():
+        if value is not None and value.shape[-2:] != 2 * z.shape[-2:-1]:
+            raise ValueError(f"{name} must be [..., {z.shape[-2]}, {z.shape[-2]}], got {tuple(value.shape)}.")
 
 
 def _per_run(value: float | Tensor, like: Tensor) -> Tensor:
@@ -76,6 +84,7 @@ def info_nce(
     """
     _check_views(z, z_pos)
     _check_positive("tau", tau)
+    _check_pairs(z, tau_neg=tau_neg, admitted=admitted, weight=weight)
     similarity = cosine_similarity(z, z_pos)
     positive = torch.eye(z.shape[-2], dtype=torch.bool, device=z.device)
     tau = _per_run(tau, similarity)
@@ -117,15 +126,20 @@ def pair_temperature(
         tau_alpha: base temperature, > 0, scalar or [...].
         tau_beta: how far w moves it, >= 0, scalar or [...].
         tau_min: lower bound, > 0.
-        num_domains: N_D, the number of training domains.
+        num_domains: N_D, the number of training domains, at least 1.
 
     Returns:
         [..., N, M] temperatures, at least `tau_min`.
+
+    Raises:
+        ValueError: for a plain number out of range.
     """
     _check_positive("tau_alpha", tau_alpha)
     _check_positive("tau_min", tau_min)
     if not isinstance(tau_beta, Tensor) and not tau_beta >= 0:
         raise ValueError(f"tau_beta must be >= 0, got {tau_beta!r}.")
+    if not num_domains >= 1:
+        raise ValueError(f"num_domains must be >= 1, got {num_domains!r}.")
     shift = 1.0 / num_domains - w
     return (_per_run(tau_alpha, w) + _per_run(tau_beta, w) * shift).clamp(min=tau_min)
 
@@ -155,6 +169,11 @@ def domain_weighted_info_nce(
 
 def _signed_kernel_sum(z: Tensor, a: Tensor, bandwidths: Sequence[float]) -> Tensor:
     """sum_ij a_i a_j sum_b exp(-|z_i - z_j|^2 / (2 b^2)); z [..., N, k], a [..., N]."""
+    if not len(bandwidths):
+        raise ValueError("bandwidths must be one or more numbers, got none.")
+    for bandwidth in bandwidths:
+        _check_positive("each of bandwidths", bandwidth)
+    z = z - z.mean(-2, keepdim=True)  # distances stay, and lose fewer digits
     squared = z.square().sum(-1)
     distance = (squared[..., :, None] + squared[..., None, :] - 2 * z @ z.transpose(-1, -2)).clamp(min=0)
     kernel = sum(torch.exp(distance / (-2.0 * b * b)) for b in bandwidths)
@@ -174,33 +193,35 @@ def mmd(x: Tensor, y: Tensor, bandwidths: Sequence[float]) -> Tensor:
 
     Returns:
         [...], at least 0 up to rounding.
+
+    Raises:
+        ValueError: for bandwidths that are none, or not positive.
     """
-    for bandwidth in bandwidths:
-        _check_positive("each of bandwidths", bandwidth)
     signs = torch.cat([x.new_full(x.shape[:-1], 1.0 / x.shape[-2]), y.new_full(y.shape[:-1], -1.0 / y.shape[-2])], -1)
-    both = torch.cat([x, y], -2)
-    return _signed_kernel_sum(both - both.mean(-2, keepdim=True), signs, bandwidths)  # centred: less cancellation
+    return _signed_kernel_sum(torch.cat([x, y], -2), signs, bandwidths)
 
 
 def domain_mmd(z: Tensor, domains: Tensor, num_domains: int, bandwidths: Sequence[float]) -> Tensor:
-    """Mean of `mmd` over the pairs of domains in a batch; a domain with no example contributes nothing.
+    """Mean of `mmd` over those pairs of domains that both have an example in the batch; 0 if there is no such pair.
 
     Args:
         z: [..., N, k] embeddings.
         domains: [..., N] domain of each, in range(num_domains).
+        num_domains: N_D.
+        bandwidths: see `mmd`.
 
     Returns:
         [...].
     """
-    member = F.one_hot(domains, num_domains).to(z.dtype)
+    member = F.one_hot(domains.long(), num_domains).to(z.dtype)
     count = member.sum(-2, keepdim=True)
     share = (member / count.clamp(min=1)).expand(*z.shape[:-1], num_domains)
-    pairs = [(a, b) for a in range(num_domains) for b in range(a)]
-    total = z.new_zeros(z.shape[:-2])
-    for a, b in pairs:
+    total, present = z.new_zeros(z.shape[:-2]), z.new_zeros(z.shape[:-2])
+    for a, b in combinations(range(num_domains), 2):
         both = ((count[..., 0, a] > 0) & (count[..., 0, b] > 0)).to(z.dtype)
         total = total + both * _signed_kernel_sum(z, share[..., a] - share[..., b], bandwidths)
-    return total / max(len(pairs), 1)
+        present = present + both
+    return total / present.clamp(min=1)
 
 
 class _ReverseGradient(torch.autograd.Function):
@@ -215,23 +236,29 @@ class _ReverseGradient(torch.autograd.Function):
         return -scale[..., None, None] * gradient, None
 
 
-def reverse_gradient(x: Tensor, scale: Tensor) -> Tensor:
-    """The identity whose gradient comes back times -scale (Ganin et al. 2016); x [..., N, k], scale [...]."""
-    return _ReverseGradient.apply(x, scale)
+def reverse_gradient(x: Tensor, scale: float | Tensor) -> Tensor:
+    """The identity whose gradient comes back times -scale (Ganin et al. 2016); x [..., N, k], scale a number or [...]."""
+    return _ReverseGradient.apply(x, torch.as_tensor(scale, dtype=x.dtype, device=x.device))
 
 
-def adversarial_loss(z: Tensor, domains: Tensor, weight: Tensor, bias: Tensor, scale: Tensor) -> Tensor:
+def annealed(progress: float | Tensor) -> float | Tensor:
+    """The share of lambda that DANN uses after a share `progress` of training: 2 / (1 + e^(-10 progress)) - 1."""
+    fallen = torch.exp(-10.0 * progress) if isinstance(progress, Tensor) else math.exp(-10.0 * progress)
+    return 2.0 / (1.0 + fallen) - 1.0
+
+
+def adversarial_loss(z: Tensor, domains: Tensor, weight: Tensor, bias: Tensor, scale: float | Tensor) -> Tensor:
     """DANN's term: the cross entropy of a linear domain classifier, reversed on its way to the encoder.
 
     Args:
         z: [..., N, k] embeddings.
         domains: [..., N] domain of each.
         weight, bias: [..., D, k] and [..., D] of the classifier, which descends this loss.
-        scale: [...] lambda: the encoder ascends it this much.
+        scale: lambda, a number or [...]: the encoder ascends it this much.
 
     Returns:
         [...] mean cross entropy, in nats.
     """
     logits = reverse_gradient(z, scale) @ weight.transpose(-1, -2) + bias[..., None, :]
-    target = domains.expand(z.shape[:-1])[..., None]
+    target = domains.long().expand(z.shape[:-1])[..., None]
     return -logits.log_softmax(-1).gather(-1, target)[..., 0].mean(-1)

@@ -110,7 +110,7 @@ class Method:
         title: the name the paper's tables use.
         pairs: fills `tau_neg` and `admitted` of `losses.info_nce`; the default leaves the standard loss.
         penalty: a term [R] added to the loss.
-        uses: fields of `config.Run` that the method reads beyond tau_alpha.
+        uses: fields of `config.Run` that the method reads beyond tau_alpha; "adversary" asks for a classifier of its own.
         jitter: whether the views' colours are jittered.
         oracle: whether it knows what the test domain changes, and so is an upper bound.
     """

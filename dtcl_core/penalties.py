@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -54,7 +52,6 @@ class MMDPenalty(nn.Module):
         with torch.autocast(z.device.type, enabled=False):
             z = widened(z)
             z = F.normalize(z, dim=-1) if self.normalize else z
-            z = z - z.mean(-2, keepdim=True)  # distances stay, and lose fewer digits
             return losses.domain_mmd(z, domains.long(), self.num_domains, self.bandwidths)
 
 
@@ -87,10 +84,7 @@ class DomainAdversary(nn.Module):
 
     def strength(self, progress: float | Tensor) -> float | Tensor:
         """Lambda, a number or [], after a share `progress` of the training, from 0 to 1."""
-        if self.schedule == "constant":
-            return self.lambda_
-        fallen = torch.exp(-10.0 * progress) if isinstance(progress, Tensor) else math.exp(-10.0 * progress)
-        return self.lambda_ * (2.0 / (1.0 + fallen) - 1.0)
+        return self.lambda_ if self.schedule == "constant" else self.lambda_ * losses.annealed(progress)
 
     def forward(self, z: Tensor, domains: Tensor, progress: float | Tensor = 1.0) -> Tensor:
         """The classifier's cross entropy.

@@ -10,7 +10,6 @@ parameters, its optimisers and its epoch, and that is all a checkpoint holds.
 
 from __future__ import annotations
 
-import pickle
 import time
 import warnings
 from collections import Counter
@@ -28,7 +27,7 @@ from .checkpoint import copied, read_checkpoint, write_checkpoint
 from .config import Protocol, Run
 from .device import tune_cpu_memory, reproducible, resolve_device, resolve_precision
 from .encoder import Encoder
-from .losses import same_domain
+from .losses import annealed, same_domain
 from .methods import ALL_METHODS, Batch
 from .provenance import SOURCES, machine
 from .streams import Streams, stream_of
@@ -58,6 +57,7 @@ class Group(NamedTuple):
     tau_alpha: Tensor
     tau_beta: Tensor
     lambda_: Tensor
+    adversaries: Tensor | None  # which of the stack's are theirs
 
 
 class Stack:
@@ -130,6 +130,7 @@ class Stack:
 
     def _build_groups(self) -> None:
         kinds = sorted({(r.method, r.discriminator or "") for r in self.runs})
+        users = [i for i, r in enumerate(self.runs) if "adversary" in ALL_METHODS[r.method].uses]
         self.groups = []
         for method, kind in kinds:
             index = [i for i, r in enumerate(self.runs) if (r.method, r.discriminator or "") == (method, kind)]
@@ -148,6 +149,7 @@ class Stack:
                     values("tau_alpha"),
                     values("tau_beta"),
                     values("lambda_"),
+                    torch.tensor([users.index(i) for i in index], device=self.device) if index[0] in users else None,
                 )
             )
 
@@ -234,8 +236,11 @@ class Stack:
                 g = self._fit_discriminator(both, torch.cat([domains, domains], -1))
             anchor_posterior, posterior = g(z, p.weight_gradient), g(z_pos, p.weight_gradient)
         lambda_ = group.lambda_
-        if group.method == "dann" and p.dann_schedule == "ganin":
-            lambda_ = lambda_ * (2 / (1 + np.exp(-10 * self.epoch / p.epochs)) - 1)
+        adversary = None
+        if group.adversaries is not None:
+            lambda_ = lambda_ if p.dann_schedule == "constant" else lambda_ * annealed(self.epoch / p.epochs)
+            whole = len(group.adversaries) == len(self.adversary[0])
+            adversary = tuple(part if whole else part[group.adversaries] for part in self.adversary)
         return Batch(
             z=z,
             z_pos=z_pos,
@@ -247,7 +252,7 @@ class Stack:
             tau_min=p.tau_min,
             anchor_posterior=anchor_posterior,
             posterior=posterior,
-            adversary=(self.adversary[0], self.adversary[1]) if group.method == "dann" else None,
+            adversary=adversary,
             posterior_view=p.posterior_view,
             penalty_views=p.penalty_views,
             mmd_features=p.mmd_features,
@@ -352,7 +357,9 @@ class Stack:
             before = state["machine"][name]
             same = before == now or str(before).endswith(f", then {now}")
             self.machine[name] = before if same else f"{before}, then {now}"
-        self.epoch, self.seconds, self.losses = state["epoch"], state["seconds"], list(state["losses"])
+        if state["epoch"] > self.protocol.epochs:
+            raise ValueError(f"it has trained {state['epoch']} epochs of {self.protocol.epochs}")
+        self.epoch, self.seconds, self.losses = state["epoch"], float(state["seconds"]), list(state["losses"])
         self.encoder.load_state_dict(state["encoder"])
         self.adversary.load_state_dict(state["adversary"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"]):
@@ -392,12 +399,14 @@ def train(
     if checkpoint is not None and checkpoint.exists():
         try:
             stack.restore(checkpoint)
-            on_restore(stack)
         except torch.OutOfMemoryError:  # the file is sound
             raise
-        except (ValueError, RuntimeError, KeyError, EOFError, pickle.UnpicklingError) as error:
-            warnings.warn(f"checkpoint {checkpoint} is not usable ({error}); training starts anew.", stacklevel=2)
+        except Exception as error:  # whatever a file may hold that is sound but not ours
+            told = f"checkpoint {checkpoint} is not usable ({str(error).partition(chr(10))[0]}); training starts anew."
+            warnings.warn(told, stacklevel=2)
             stack = Stack(runs, device, precision, record)
+        else:
+            on_restore(stack)
     saved = time.monotonic()
     while stack.epoch < stack.protocol.epochs:
         before = None if checkpoint is None else stack.state()

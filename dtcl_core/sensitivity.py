@@ -21,7 +21,7 @@ beforehand. The default was frozen at `FROZEN`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -56,32 +56,42 @@ class Variation:
     name: str
     changes: Mapping[str, Any] = field(default_factory=dict)
 
-    def protocol(self, epochs: int, probe: str = "raw") -> Protocol:
-        return replace(START, epochs=epochs, probe_features=probe, **self.changes)
+    def fields(self, probe: str) -> dict[str, Any]:
+        """The fields of `Protocol` that it sets, those of the start among them."""
+        return {**STARTING, "probe_features": probe, **self.changes}
 
-    def settings(self, epochs: int) -> list[dict[str, Any]]:
-        """Standard at a few temperatures, the oracle, and a cell that should collapse; each probed in all ways."""
-        taus = PLAIN_TAUS if epochs > SHORT_EPOCHS else SHORT_TAUS
+    def protocol(self, epochs: int, probe: str = "raw") -> Protocol:
+        return replace(START, epochs=epochs, **self.fields(probe))
+
+    def settings(self, epochs: int | None = None) -> list[dict[str, Any]]:
+        """Standard at a few temperatures, the oracle, and a cell that should collapse; each probed in all ways.
+
+        Args:
+            epochs: None leaves them to the preset.
+        """
+        taus = SHORT_TAUS if epochs is None or epochs <= SHORT_EPOCHS else PLAIN_TAUS
         cells = [{"method": "standard", "tau_alpha": tau} for tau in taus]
         cells += [{"method": "color_jitter", "tau_alpha": 0.1}, COLLAPSE]
-        return [{**cell, "protocol": asdict(self.protocol(epochs, probe))} for probe in PROBES for cell in cells]
+        length = {} if epochs is None else {"epochs": epochs}
+        return [{**cell, "protocol": {**self.fields(probe), **length}} for probe in PROBES for cell in cells]
 
 
 # Where calibration started: what it varies is written out, so that a default frozen later does not move it.
-START = Protocol(
-    crop_scale=(0.2, 1.0),
-    crop_ratio=(0.75, 1.3333333333333333),
-    blur_kernel=3,
-    blur_probability=0.5,
-    channels=(16, 16, 32),
-    dropout=0.1,
-    dropout_kind="element",
-    batch_size=256,
-    probe_features="raw",
-    input_normalization="none",
-    color_clipping="clip",
-    symmetric=False,
-)
+STARTING: Mapping[str, Any] = {
+    "crop_scale": (0.2, 1.0),
+    "crop_ratio": (0.75, 1.3333333333333333),
+    "blur_kernel": 3,
+    "blur_probability": 0.5,
+    "channels": (16, 16, 32),
+    "dropout": 0.1,
+    "dropout_kind": "element",
+    "batch_size": 256,
+    "probe_features": "raw",
+    "input_normalization": "none",
+    "color_clipping": "clip",
+    "symmetric": False,
+}
+START = Protocol(**STARTING)
 
 VARIATIONS = (
     Variation("start"),
@@ -105,7 +115,7 @@ FINALISTS = ("start", "torchvision's crops, no dropout")  # trained in full: whe
 def settings(preset: str) -> list[dict[str, Any]]:
     """What the experiment `sensitivity` sets in a preset."""
     if preset == "smoke":
-        return VARIATIONS[0].settings(1)
+        return VARIATIONS[0].settings()
     found = [setting for v in VARIATIONS for setting in v.settings(SHORT_EPOCHS)]
     if preset != "laptop":
         found += [setting for v in VARIATIONS if v.name in FINALISTS for setting in v.settings(FULL_EPOCHS)]
@@ -115,11 +125,12 @@ def settings(preset: str) -> list[dict[str, Any]]:
 def named(frame: pd.DataFrame, runs: Iterable[Run]) -> pd.DataFrame:
     """Rows with columns for the variation, its probe and how many fields it changes, from their runs' configuration."""
     by_protocol = {
-        v.protocol(1, probe): (v.name, probe, len(v.changes) + (probe != START.probe_features))
+        v.protocol(START.epochs, probe): (v.name, probe, len(v.changes) + (probe != START.probe_features))
         for v in VARIATIONS
         for probe in PROBES
     }
-    names = {run.key: by_protocol[replace(run.protocol, epochs=1)] for run in runs}
+    sized = [(run.key, replace(run.protocol, epochs=START.epochs, split_sizes=START.split_sizes)) for run in runs]
+    names = {key: by_protocol[protocol] for key, protocol in sized}
     told = pd.DataFrame([names[key] for key in frame.key], columns=["variation", "probe", "changes"], index=frame.index)
     return pd.concat([frame, told], axis=1)
 

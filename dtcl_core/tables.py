@@ -25,9 +25,22 @@ def describe(experiment: str, preset: str, runs: Sequence[Run], frame: pd.DataFr
     present, wanted = frame.key.nunique(), len({run.key for run in runs})
     paper = REGISTRY[experiment].runs("paper")
 
+    kinds = len({run.discriminator for run in runs} - {None}) > 1
+
     def cells(chosen: Sequence[Run], method: str) -> list[str]:
-        found = {tuple(getattr(r, h) for h in HYPERPARAMETERS): None for r in chosen if r.method == method}
-        return ["/".join(f"{v:g}" for v in cell if v is not None) for cell in found]
+        found = dict.fromkeys(
+            (
+                *(getattr(r, h) for h in HYPERPARAMETERS),
+                r.discriminator if kinds else None,
+                r.projector,
+                r.projector_dim,
+            )
+            for r in chosen
+            if r.method == method
+        )
+        return [
+            "/".join(f"{v:g}" if isinstance(v, (int, float)) else v for v in cell if v is not None) for cell in found
+        ]
 
     def seeds(chosen: Sequence[Run]) -> int:
         return len({run.seed for run in chosen})
@@ -46,8 +59,9 @@ def describe(experiment: str, preset: str, runs: Sequence[Run], frame: pd.DataFr
     ]
     for method in dict.fromkeys(run.method for run in runs):
         here, asked = cells(there, method), cells(runs, method)
-        names = "/".join(h.strip("_") for h in HYPERPARAMETERS if h == "tau_alpha" or h in ALL_METHODS[method].uses)
-        listed = f"  {names}: {', '.join(here)}" if 0 < len(here) <= 5 else ""
+        names = [h.strip("_") for h in HYPERPARAMETERS if h == "tau_alpha" or h in ALL_METHODS[method].uses]
+        names += ["discriminator"] if kinds else []
+        listed = f"  {'/'.join(names)}: {', '.join(here)}" if 0 < len(here) <= 5 else ""
         count = f"{len(here):>6}{len(asked):>7}{len(cells(paper, method)):>7}"
         lines.append(f"{ALL_METHODS[method].title:<28}{count}{listed}")
     diverged = frame[frame.status == "diverged"].key.nunique()

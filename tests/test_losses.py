@@ -7,7 +7,7 @@ import torch
 from pytorch_metric_learning.losses import NTXentLoss
 from torch.nn import functional as F
 
-from dtcl_core import losses
+from dtcl_core import discriminator, logistic, losses
 
 
 def embeddings(*shape, dtype=torch.float64, seed=0):
@@ -219,3 +219,38 @@ def test_mmd_survives_a_large_common_offset():
 def test_shapes_that_do_not_agree_are_refused():
     with pytest.raises(ValueError, match=r"\(4, 3\) and \(5, 3\)"):
         losses.info_nce(torch.zeros(4, 3), torch.zeros(5, 3), 0.1)
+
+
+def test_mmd_counts_the_pairs_of_domains_that_are_there_and_minds_no_offset():
+    generator = torch.Generator().manual_seed(0)
+    z, domains = torch.randn(40, 8, generator=generator), torch.arange(40) % 2
+    told = losses.domain_mmd(z, domains, 2, (1.0, 2.0))
+    assert torch.isclose(losses.domain_mmd(z, domains * 2, 3, (1.0, 2.0)), told)
+    assert torch.isclose(losses.domain_mmd(z + 1e3, domains, 2, (1.0, 2.0)), told, rtol=1e-2)
+    assert torch.isclose(losses.mmd(z[::2], z[1::2], (1.0, 2.0)), told, rtol=1e-5)
+    assert losses.domain_mmd(z, 0 * domains, 2, (1.0,)) == 0
+    for wrong in ((), (0.0,)):
+        with pytest.raises(ValueError, match="bandwidths"):
+            losses.domain_mmd(z, domains, 2, wrong)
+
+
+def test_a_matrix_of_pairs_of_another_size_is_refused():
+    z = torch.randn(4, 3)
+    for name in ("tau_neg", "admitted", "weight"):
+        for shape in ((5, 5), (1,), (4, 1)):
+            with pytest.raises(ValueError, match=rf"{name} must be \[\.\.\., 4, 4\]"):
+                losses.info_nce(z, z, 0.1, **{name: torch.ones(shape, dtype=torch.bool)})
+    with pytest.raises(ValueError, match="num_domains must be >= 1"):
+        losses.pair_temperature(torch.rand(4, 4), 0.1, 0.1, 0.01, 0)
+
+
+def test_domains_and_classes_may_be_any_integers_and_lambda_a_number():
+    z, domains = torch.randn(12, 3), (torch.arange(12) % 2).to(torch.int32)
+    assert losses.domain_mmd(z, domains, 2, (1.0,)) == losses.domain_mmd(z, domains.long(), 2, (1.0,))
+    model = logistic.fit(z, domains, 2)
+    assert torch.equal(model.weight, logistic.fit(z, domains.long(), 2).weight)
+    w = discriminator.same_domain_probability(model.predict_proba(z), domains)
+    assert torch.equal(w, discriminator.same_domain_probability(model.predict_proba(z), domains.long()))
+    x = z.clone().requires_grad_()
+    losses.reverse_gradient(x, 2.0).sum().backward()
+    assert (x.grad == -2).all()

@@ -8,10 +8,11 @@ import torch
 from torch import nn
 
 from dtcl_core import evaluate, pretrain
+from dtcl_core.checkpoint import write_checkpoint
 from dtcl_core.config import Protocol, Run
 from dtcl_core.data import SPLITS
 from dtcl_core.encoder import Encoder
-from dtcl_core.methods import METHODS, Batch
+from dtcl_core.methods import ALL_METHODS, METHODS, Batch
 from dtcl_core.results import make_rows
 
 
@@ -127,6 +128,18 @@ def test_lanes_change_nothing_but_the_time(monkeypatch, some):
     fresh = Encoder(range(7), Protocol(channels=(4, 4))).double()
     for (name, start), end in zip(fresh.named_buffers(), seen[-1][-4:], strict=True):
         assert torch.equal(start, end) == (some is not None), name  # only a pass of all runs tracks
+
+
+def test_any_method_may_have_an_adversary_of_its_own(tiny, monkeypatch):
+    monkeypatch.setitem(ALL_METHODS, "other_dann", replace(METHODS["dann"], title="the same under another name"))
+    protocol = replace(tiny, dann_schedule="ganin")
+    runs = [Run(m, 0.2, lambda_=1, seed=s, protocol=protocol) for m in ("dann", "other_dann") for s in (0, 1)]
+    stack = pretrain.train([*runs, Run(tau_alpha=0.2, protocol=protocol)], "cpu", precision="float32")
+    losses = {(run.method, run.seed): loss for run, loss in zip(stack.runs, stack.losses[-1].tolist())}
+    for seed in (0, 1):
+        assert losses["other_dann", seed] == pytest.approx(losses["dann", seed], rel=1e-5)
+    assert losses["dann", 0] != losses["dann", 1] and len(stack.adversary[0]) == 4
+    assert (stack.adversary[0].abs().amax((1, 2)) > 0).all(), "every adversary has learned"
 
 
 def test_initial_weights_follow_the_seed_and_pytorchs_range():
@@ -362,6 +375,20 @@ def test_embeddings_of_a_split_do_not_depend_on_the_other_runs(all_methods):
     for split in SPLITS:
         for group in stack.groups:
             assert torch.allclose(stack.embed(split)[group.runs], stack.embed(split, group), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"machine": "x"}, {"optimizers": [5]}, {"encoder": [1]}, {"seconds": "a"}, {"epoch": 99, "losses": [None] * 99}],
+)
+def test_a_sound_file_of_odd_content_is_named_and_training_starts_anew(tiny, tmp_path, change):
+    run, path = Run(tau_alpha=0.2, protocol=tiny), tmp_path / "c.pt"
+    stack = pretrain.Stack([run], "cpu")
+    stack.train_epoch()
+    write_checkpoint({**stack.state(), **change}, path)
+    with pytest.warns(UserWarning, match=r"c\.pt is not usable \(.*\); training starts anew"):
+        again = pretrain.train([run], "cpu", checkpoint=path)
+    assert again.epoch == tiny.epochs and torch.equal(again.losses[0], stack.losses[0])
 
 
 def test_a_checkpoint_of_other_code_or_runs_is_not_used(tiny, tmp_path):

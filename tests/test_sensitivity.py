@@ -109,3 +109,13 @@ def test_runs_that_differ_in_their_probes_alone_are_trained_once(tmp_path, monke
     alone = pretrain.Stack([runs[1]], "cpu")
     alone.train_epoch()
     assert evaluate.evaluate(alone)[runs[1].key] == store.rows()[runs[1].key]["metrics"]
+
+
+def test_a_preset_sizes_what_the_experiment_leaves_to_it_and_no_epochs_are_passed_over():
+    experiment = REGISTRY["sensitivity"]
+    runs = experiment.runs("smoke", epochs=2)
+    assert {run.protocol.epochs for run in runs} == {2} and {sum(run.protocol.split_sizes) for run in runs} == {2310}
+    sensitivity.named(results.frame([]), runs)  # knows each
+    for preset in ("laptop", "core", "paper"):
+        with pytest.raises(ValueError, match="sensitivity sets the epochs of its runs itself"):
+            experiment.runs(preset, epochs=7)

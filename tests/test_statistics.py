@@ -207,3 +207,16 @@ def test_tables_of_nothing_are_empty():
     assert (
         tables.all_cells(nothing, 0.01, ["test_ood"]).empty and tables.selected_cells(selection.select(nothing)).empty
     )
+
+
+def test_description_counts_discriminators_and_heads_as_cells():
+    runs = REGISTRY["global_vs_batch"].runs("laptop")
+    cells = [(m, {"tau_alpha": a, "tau_beta": b, "discriminator": "global", "sigma": 50.0, "protocol": runs[0].protocol})
+             for m in ("dw_negatives", "dw_pairs") for a, b in ((0.075, 0.5), (0.175, 1.0))]  # fmt: skip
+    there = frame([(*cell, 0, 0.8, 0.5) for cell in cells]).assign(device="cpu", precision="float32")
+    text = tables.describe("global_vs_batch", "laptop", runs, there)
+    assert "Domain-Weighted Pairs            2      4     80" in text and "0.075/0.5/global" in text
+    heads = REGISTRY["projector_head"].runs("laptop")
+    assert "Standard CL                      0      5     70" in tables.describe(
+        "projector_head", "laptop", heads, results.frame([])
+    )
