@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import audit, pretrain, work
+from . import audit, pretrain, selection, work
 from .config import Protocol
 from .device import resolve_device
 from .experiments import PRESETS, REGISTRY, wants_trace
@@ -62,6 +62,11 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--tau-alpha", help="temperatures to try instead of the preset's, with commas between them")
     run.add_argument("--seeds", type=int, help="number of seeds (default: the preset's)")
     run.add_argument("--epochs", type=int, help="epochs (default: the preset's)")
+    run.add_argument(
+        "--fresh",
+        action="store_true",
+        help="train what was selected on as many seeds that took no part in the selection",
+    )
     run.add_argument("--shard", type=shard, metavar="I/N", help="do only part I (from 0) of N, as in a job array")
     run.add_argument("--time-limit", type=positive, metavar="SECONDS", help="stop cleanly after this long")
     run.add_argument(
@@ -137,9 +142,14 @@ def run_command(options: argparse.Namespace) -> int:
         methods=options.methods,
         tau_alpha=options.tau_alpha,
     )
+    store = Store(options.results or work.default_store(options.preset).path)
+    if options.fresh:
+        chosen = selection.select(store.load(runs))
+        if chosen.empty:
+            raise ValueError("--fresh needs finished runs to select from; train without it first.")
+        runs = selection.fresh_runs(chosen, runs, len({run.seed for run in runs}))
     if options.shard:
         runs = work.shard_of(runs, *options.shard)
-    store = Store(options.results or work.default_store(options.preset).path)
     missing = len(store.missing(runs, wants_trace))
     print(
         f"{options.experiment}, preset {options.preset}: {len(runs) - missing} of {len(runs)} runs exist.", flush=True

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pandas as pd
 
+from . import selection
 from .checks import checked_choice
-from .config import HYPERPARAMETERS, Run
+from .config import Run
 from .device import resolve_device
 from .experiments import OUTSIDE, REGISTRY, listed_numbers, wants_trace
 from .results import Store, check_writable
@@ -108,11 +108,7 @@ def confirm(
         preset, compute_missing, device: as for `obtain`.
         seeds: how many.
     """
-    names = ["method", "discriminator", "sigma", "projector", "projector_dim", *HYPERPARAMETERS]
-    picked = {tuple(None if pd.isna(v) else v for v in cell) for cell in chosen[names].to_numpy()}
-    first = 1 + max((run.seed for run in runs), default=-1)
-    cells = {replace(run, seed=0): None for run in runs if tuple(getattr(run, name) for name in names) in picked}
-    fresh = [replace(cell, seed=seed) for seed in range(first, first + seeds) for cell in cells]
+    fresh = selection.fresh_runs(chosen, runs, seeds)
     store = default_store(preset)
     if compute_missing:
         compute(fresh, store, device, record=wants_trace)

@@ -1,18 +1,21 @@
 """Model selection, in one place: which hyperparameters a method is shown with.
 
 The paper's rule: the cell (hyperparameters) with the highest validation accuracy at 1 % labels, averaged over seeds,
-separately for each method, discriminator and sigma. What it leaves open is settled here: a cell counts only if it has as
-many finished seeds as the best-covered cell of its method, and means are over the seeds that all such cells share (all of
-them where they share none), so that a half-trained grid cannot favour a lucky seed; ties go to the smaller tau_alpha, then
-tau_beta, then lambda.
+separately for each method, discriminator and sigma. Whether it selects anew at other label fractions is not said; here the
+choice at 1 % serves all. What else it leaves open: a cell counts only if it has as many finished seeds as the best-covered
+cell of its method, and means are over the seeds that all such cells share (all of them where they share none), so that a
+half-trained grid cannot favour a lucky seed; ties go to the smaller tau_alpha, then tau_beta, then lambda.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
-from .config import HYPERPARAMETERS
+from .config import HYPERPARAMETERS, Run
 
 SELECTION_FRACTION = 0.01
 # What a cell belongs to: cells compete only within it.
@@ -41,7 +44,7 @@ def select(frame: pd.DataFrame, label_fraction: float = SELECTION_FRACTION) -> p
 
     Args:
         frame: rows as `results.load` gives them.
-        label_fraction: at which validation accuracy is compared; the paper uses 1 % throughout.
+        label_fraction: at which validation accuracy is compared; the paper says 1 % for its main experiments.
 
     Returns:
         One line a context: its hyperparameters, mean `validation`, and `n` seeds.
@@ -69,3 +72,18 @@ def rows_of(frame: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
 
     wanted = set(names(cells))
     return frame[np.array([name in wanted for name in names(frame)], dtype=bool)].reset_index(drop=True)
+
+
+def fresh_runs(chosen: pd.DataFrame, runs: Sequence[Run], seeds: int = 5) -> list[Run]:
+    """The selected cells on seeds that took no part in the selection.
+
+    Args:
+        chosen: cells as from `select`.
+        runs: the runs among which they were selected; fresh seeds begin after the last of theirs.
+        seeds: how many.
+    """
+    names = ["method", "discriminator", "sigma", "projector", "projector_dim", *HYPERPARAMETERS]
+    picked = {tuple(None if pd.isna(v) else v for v in cell) for cell in chosen[names].to_numpy()}
+    first = 1 + max((run.seed for run in runs), default=-1)
+    cells = {replace(run, seed=0): None for run in runs if tuple(getattr(run, name) for name in names) in picked}
+    return [replace(cell, seed=seed) for seed in range(first, first + seeds) for cell in cells]

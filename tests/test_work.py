@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from dtcl_core import __main__ as command_line
-from dtcl_core import pretrain, work
+from dtcl_core import notebook, pretrain, selection, work
 from dtcl_core.config import Protocol, Run
+from dtcl_core.experiments import Experiment
 from dtcl_core.results import Store
 from dtcl_core.streams import stream_of
 
@@ -122,6 +123,7 @@ def run(*arguments, **kwargs):
         (["--epochs", "0"], "epochs must be an integer >= 1, got 0"),
         (["--device", "tpu"], "device must be auto, cpu or cuda, got 'tpu'"),
         (["--stack-size", "0"], "--stack-size must be at least 1"),
+        (["--fresh"], "--fresh needs finished runs to select from"),
     ],
 )
 def test_a_users_mistake_is_one_line(arguments, message, tmp_path, capsys):
@@ -154,6 +156,23 @@ def test_run_and_status_from_the_command_line(tmp_path):
     line = next(x for x in status.stdout.splitlines() if "main_table" in x and "smoke" in x)
     assert line.split()[:5] == ["main_table", "smoke", "14", "2", "12"]
     assert re.search(r"12 +\d+ (s|min|h)$", line.rstrip()), "no time left"
+
+
+def test_what_was_selected_is_trained_on_fresh_seeds(tiny, tmp_path, monkeypatch, capsys):
+    runs = [Run(tau_alpha=tau, seed=seed, protocol=tiny) for tau in (0.1, 0.4) for seed in (0, 1)]
+    experiment = Experiment("main_table", "made up", lambda preset: [])
+    monkeypatch.setattr(Experiment, "runs", lambda self, *arguments, **options: runs)
+    monkeypatch.setitem(command_line.REGISTRY, "main_table", experiment)
+    arguments = ["run", "main_table", "--device", "cpu", "--results", str(tmp_path)]
+    assert command_line.main(arguments) == 0
+    store = Store(tmp_path)
+    (tau,) = selection.select(store.load()).tau_alpha
+    assert command_line.main([*arguments, "--fresh"]) == 0
+    assert "0 of 2 runs exist" in capsys.readouterr().out
+    assert set(store.rows()) == {r.key for r in [*runs, *(Run(tau_alpha=tau, seed=s, protocol=tiny) for s in (2, 3))]}
+    monkeypatch.setattr(notebook, "default_store", lambda preset: store)
+    fresh, rows = notebook.confirm(selection.select(store.load(runs)), runs, "core", False, "cpu", seeds=2)
+    assert {run.seed for run in fresh} == {2, 3} and set(rows.seed) == {2, 3} and set(rows.tau_alpha) == {tau}
 
 
 def test_ctrl_c_and_the_time_limit_end_it_cleanly(tmp_path):
