@@ -8,7 +8,7 @@ import io
 import platform
 import subprocess
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -31,6 +31,8 @@ NUMERIC_SOURCES = (
     "evaluate",
     "device",
 )
+# What the harness of `tests/faults.py` puts to the test.
+STORING_SOURCES = ("checkpoint", "results", "traces", "work", "pretrain", "encoder", "evaluate", "device", "provenance")
 
 
 def statements(source: str) -> str:
@@ -47,15 +49,15 @@ def statements(source: str) -> str:
     return "\n".join(line for n, line in enumerate(lines, 1) if n not in aside and line.strip())
 
 
-def sources_hash() -> str:
-    """Twelve hexadecimal digits that stand for the code that decides numbers, as it is on disk."""
+def code_hash(modules: Sequence[str] = NUMERIC_SOURCES) -> str:
+    """Twelve hexadecimal digits that stand for the code of modules (those that decide numbers), as it is on disk."""
     digest = hashlib.sha256()
-    for module in NUMERIC_SOURCES:
+    for module in modules:
         digest.update(statements((resources.files("dtcl_core") / f"{module}.py").read_text()).encode())
     return digest.hexdigest()[:12]
 
 
-SOURCES = sources_hash()  # taken when the code is imported: a file may be edited while it runs
+SOURCES = code_hash()  # taken when the code is imported: a file may be edited while it runs
 # What must be the same for a retrained row to be the same bit for bit.
 ORIGIN = ("sources", "torch", "device", "device_name", "instructions", "threads", "precision", "stack")
 

@@ -30,7 +30,7 @@ from .streams import stream_of
 
 LINE_SECONDS = 60.0
 STALE_SECONDS = 86400.0
-CPU_STACK = 6  # four times as many gain a fifth (benchmarks/cpu.csv), but rows land four times as late
+CPU_STACK = 6  # four times as many take a fifth less time (benchmarks/cpu.csv), but rows land four times as late
 GPU_STACK = 192  # keeps a large GPU busy; more would only delay rows
 MEMORY_SHARE = 0.7  # of what is free, for what the estimate below leaves out
 ENGINES = ("local", "ray")

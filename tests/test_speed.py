@@ -20,7 +20,8 @@ def folder(tmp_path):
 
 def test_targets_compare_the_stacks_that_training_uses_and_say_what_was_not_measured(folder):
     table = speed.targets(folder).set_index(["where", "what"]).measured
-    assert table["two CPU cores", "against the plain loop"] == "16.0 times (15.0 to 18.0)"
+    assert table["two CPU cores", "against the plain loop"] == "13.3 times (12.3 to 15.3)", "that of all methods"
+    assert table["two CPU cores", "the same, standard CL alone"] == "16.0 times (15.0 to 18.0)"
     assert (table["one GPU"] == "not measured").all() and len(table["one GPU"]) >= 4
     frame = speed.load("cpu", folder).assign(median_s=lambda f: f.median_s / 1000)
     frame.to_csv(folder / "cuda.csv", index=False)
@@ -115,3 +116,15 @@ def test_a_mistake_in_a_benchmark_is_one_line(arguments, message, capsys):
     assert command_line.main(["benchmark", "--device", "cpu", *arguments]) == 2
     said = capsys.readouterr().err
     assert message in said and said.count("\n") == 1
+
+
+def test_what_came_of_tests_elsewhere_is_read_from_their_last_line(monkeypatch):
+    monkeypatch.syspath_prepend(speed.FOLDER)
+    from environments import outcomes
+
+    assert outcomes("5 passed in 1s\nmore\n509 passed, 6 skipped, 2 warnings in 1167.06s (0:19:27)") == {
+        "passed": 509, "skipped": 6, "failed": 0, "errors": 0,
+    }  # fmt: skip
+    assert outcomes("1 failed, 2 passed, 1 error in 3.1s") == {"passed": 2, "skipped": 0, "failed": 1, "errors": 1}
+    with pytest.raises(ValueError, match="no tests were run"):
+        outcomes("pip: no such version")
