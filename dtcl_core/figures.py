@@ -26,6 +26,7 @@ METHOD_COLORS = {
     "color_jitter": "#7F7F7F",
     "dw_outside": "#0072B2",
 }
+OTHER_COLOR = "#222222"
 METRIC_TITLES = {
     "test_ood": "Test-OOD accuracy",
     "test_id": "Test-ID accuracy",
@@ -33,6 +34,11 @@ METRIC_TITLES = {
     "validation": "Validation accuracy",
 }
 SPLIT_TITLES = {"train": "Train", "validation": "Validation", "test_id": "Test-ID", "test_ood": "Test-OOD"}
+
+
+def method_color(method: str) -> str:
+    """A method's colour everywhere; one that a reader added is dark."""
+    return METHOD_COLORS.get(method, OTHER_COLOR)
 
 
 def use_style() -> None:
@@ -71,7 +77,7 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
     for axis, metric in zip(np.atleast_1d(axes), metrics):
         for place, method in enumerate(order):
             values = rows.loc[rows.method == method, metric].to_numpy()
-            color, interval = METHOD_COLORS[method], statistics.mean_interval(values)
+            color, interval = method_color(method), statistics.mean_interval(values)
             axis.plot(values, np.full(len(values), place), "o", color=color, alpha=0.45, markersize=4)
             if interval.n > 1:
                 axis.plot([interval.low, interval.high], [place, place], color=color, linewidth=2.2, alpha=0.9)
@@ -125,7 +131,7 @@ def method_style(method: str) -> dict[str, object]:
     known = ALL_METHODS[method]
     heavy = 2.6 if "discriminator" in known.uses else 1.6
     return {
-        "color": METHOD_COLORS[method],
+        "color": method_color(method),
         "label": known.title,
         "linewidth": heavy,
         "linestyle": "--" if known.oracle else "-",
@@ -214,6 +220,7 @@ def curves(
 
 def temperature_maps(
     means: pd.DataFrame,
+    chosen: pd.DataFrame,
     told: pd.DataFrame,
     method: str,
     metrics: Sequence[str],
@@ -222,8 +229,11 @@ def temperature_maps(
 ) -> Figure:
     """Heat maps of accuracy over tau_alpha and tau_beta, reported beside measured; empty cells have no run.
 
+    A frame marks the selected cell: measured as `chosen` says, reported where the validation accuracy is highest.
+
     Args:
-        means: a line a cell, with tau_alpha, tau_beta, and the mean of each metric.
+        means: a line a cell, with method, tau_alpha, tau_beta, and the mean of each metric.
+        chosen: the selected cells, as from `selection.select`.
         told: the paper's numbers: method, tau_alpha, tau_beta, metric, value.
         method: whose.
         metrics: a line of maps each.
@@ -232,9 +242,8 @@ def temperature_maps(
         len(metrics), 2, figsize=(8.6, 0.5 + 2.1 * len(metrics)), sharex=True, sharey=True, layout="constrained", squeeze=False
     )  # fmt: skip
     mine, paper = means[means.method == method], told[told.method == method]
-    validation = {"reported": paper[paper.metric == "validation"].rename(columns={"value": "shown"})}
-    whole = mine[mine.n == mine.n.max()]  # as in `selection`: half-trained cells are not compared
-    validation["measured"] = whole.assign(shown=whole["validation"])
+    selected = {"measured": chosen[chosen.method == method]}
+    selected["reported"] = paper[paper.metric == "validation"].nlargest(1, "value")  # no cell of it lacks a seed
     for line, metric in zip(axes, metrics):
         values = {"reported": paper[paper.metric == metric].rename(columns={"value": "shown"})}
         values["measured"] = mine.assign(shown=mine[metric]) if len(mine) else mine
@@ -249,7 +258,7 @@ def temperature_maps(
                 shown = f".{round(value * 1000):03d}" if value < 0.9995 else "1"
                 if np.isfinite(value):
                     axis.text(c, r, shown, ha="center", va="center", fontsize=7, color="w" if value < 0.8 else "k")
-            _outline(axis, validation[title], alphas, betas)
+            _outline(axis, selected[title], alphas, betas)
             if np.isfinite(grid).any():
                 r, c = np.unravel_index(np.nanargmax(grid), grid.shape)
                 axis.plot(c + 0.38, r - 0.33, marker="*", color="#D81B60", markersize=7)
@@ -265,19 +274,21 @@ def temperature_maps(
 
 
 def _outline(axis: plt.Axes, cells: pd.DataFrame, alphas: Sequence[float], betas: Sequence[float]) -> None:
-    """Frame the cell with the highest validation accuracy, `shown`."""
-    if len(cells):
-        top = cells.sort_values(["shown", "tau_alpha", "tau_beta"], ascending=[False, True, True]).iloc[0]
-        place = (list(alphas).index(top.tau_alpha) - 0.5, list(betas).index(top.tau_beta) - 0.5)
-        axis.add_patch(plt.Rectangle(place, 1, 1, fill=False, edgecolor="#D81B60", linewidth=2))
+    """Frame the given cells, those of them that are on the map."""
+    for cell in cells.itertuples():
+        if cell.tau_alpha in alphas and cell.tau_beta in betas:
+            place = (list(alphas).index(cell.tau_alpha) - 0.5, list(betas).index(cell.tau_beta) - 0.5)
+            axis.add_patch(plt.Rectangle(place, 1, 1, fill=False, edgecolor="#D81B60", linewidth=2))
 
 
-def all_configurations(means: pd.DataFrame, chosen: pd.DataFrame, metrics: Sequence[str]) -> Figure:
-    """Every configuration's mean accuracy as a point, the selected one in red, a panel a split.
+def all_configurations(runs: pd.DataFrame, means: pd.DataFrame, chosen: pd.DataFrame, metrics: Sequence[str]) -> Figure:
+    """Every configuration's mean accuracy as a point, its runs as light ones, the selected in red, a panel a split.
 
     Args:
+        runs: rows at one label fraction: a line a cell and seed, with method and each metric.
         means: a line a cell with method and the mean of each metric.
         chosen: the selected cells, likewise.
+        metrics: metric columns, a panel each.
     """
     order = [name for name in ALL_METHODS if name in set(means.method)]
     figure, axes = plt.subplots(
@@ -285,23 +296,27 @@ def all_configurations(means: pd.DataFrame, chosen: pd.DataFrame, metrics: Seque
     )  # fmt: skip
     for axis, metric in zip(axes[0], metrics):
         for place, method in enumerate(order):
-            values = means.loc[means.method == method, metric].sort_values().to_numpy()
-            spread = 0.28 * np.sin(np.arange(len(values)) * 2.4)  # the golden angle: apart, and the same every time
-            axis.plot(values, place + spread, "o", color=METHOD_COLORS[method], alpha=0.6, markersize=4)
+            color = method_color(method)
+            for table, alpha, size in ((runs, 0.35, 3), (means, 0.7, 4.5)):
+                values = table.loc[table.method == method, metric].dropna().sort_values().to_numpy()
+                spread = 0.28 * np.sin(np.arange(len(values)) * 2.4)  # the golden angle: apart, and the same every time
+                axis.plot(values, place + spread, "o", color=color, alpha=alpha, markersize=size)
             axis.plot([values.mean()] * 2, [place - 0.36, place + 0.36], color="0.25", linewidth=1.5)
             picked = chosen.loc[chosen.method == method, metric]
             axis.plot(picked, [place] * len(picked), "o", color="#D81B60", markersize=8, markeredgecolor="white")
         axis.axvline(0.5, color="0.6", linewidth=0.8, linestyle=":")
-        axis.set(title=METRIC_TITLES[metric], xlim=(0.3, 1.02))
+        lowest = min([0.32, *runs[metric].dropna()])
+        axis.set(title=METRIC_TITLES[metric], xlim=(lowest - 0.02, 1.02))
         axis.grid(axis="y", visible=False)
     axes[0, 0].set_yticks(range(len(order)), [ALL_METHODS[m].title for m in order])
     axes[0, 0].invert_yaxis()
     keys = [
-        plt.Line2D([], [], marker="o", linestyle="", color="0.4", alpha=0.6, label="a configuration"),
+        plt.Line2D([], [], marker="o", linestyle="", color="0.4", alpha=0.35, markersize=3, label="a run"),
+        plt.Line2D([], [], marker="o", linestyle="", color="0.4", alpha=0.7, markersize=4.5, label="a configuration"),
         plt.Line2D([], [], color="0.25", label="their mean"),
         plt.Line2D([], [], marker="o", linestyle="", color="#D81B60", label="selected by validation"),
     ]
-    figure.legend(handles=keys, loc="outside lower center", ncols=3)
+    figure.legend(handles=keys, loc="outside lower center", ncols=4)
     return figure
 
 

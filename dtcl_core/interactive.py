@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from .config import TAU_ALPHAS, TAU_BETAS
-from .figures import KIND_STYLES, METHOD_COLORS
+from .figures import KIND_STYLES, method_color
 from .traces import Trace
 
 SCRIPT = "_static/plotly.min.js"  # beside every page; `book/_ext/offline_pages.py` puts it there
@@ -71,7 +71,7 @@ def temperature_surface(means: pd.DataFrame, told: pd.DataFrame, method: str, me
             x=[TAU_ALPHAS.index(a) for a in mine.tau_alpha], y=[TAU_BETAS.index(b) for b in mine.tau_beta],
             z=mine[metric].tolist(), customdata=mine[["tau_alpha", "tau_beta", "n"]].to_numpy().tolist(),
             hovertemplate=hover + "<br>%{customdata[2]} seeds", mode="markers", name="measured",
-            marker={"size": 5, "color": METHOD_COLORS[method]},
+            marker={"size": 5, "color": method_color(method)},
         )  # fmt: skip
     axis = {"title": "tau_alpha", "tickvals": list(range(len(TAU_ALPHAS))), "ticktext": [f"{a:g}" for a in TAU_ALPHAS]}
     other = {"title": "tau_beta", "tickvals": list(range(len(TAU_BETAS))), "ticktext": [f"{b:g}" for b in TAU_BETAS]}

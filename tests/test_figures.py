@@ -2,11 +2,12 @@ import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from test_statistics import selected_rows
+from test_statistics import frame, selected_rows
 
-from dtcl_core import figures, illustrations, reported, results
+from dtcl_core import figures, illustrations, reported, results, selection, tables
+from dtcl_core.config import TAU_ALPHAS, TAU_BETAS
 from dtcl_core.data import ColoredDigits
-from dtcl_core.methods import ALL_METHODS, METHODS
+from dtcl_core.methods import ALL_METHODS, METHODS, Method
 
 matplotlib.use("Agg")
 
@@ -23,6 +24,16 @@ def test_every_method_has_a_colour_of_its_own():
     assert len(set(figures.METHOD_COLORS.values())) == len(ALL_METHODS)
 
 
+def test_a_method_that_a_reader_adds_is_drawn(monkeypatch):
+    monkeypatch.setitem(ALL_METHODS, "mine", Method("My Method"))
+    rows = frame([("mine", {"tau_alpha": 0.1, "sigma": s}, seed, 0.8, 0.5) for s in (0, 50) for seed in (0, 1)])
+    rows = rows[rows.label_fraction == 0.01]
+    figure = figures.compare_methods(rows[rows.sigma == 50], rows.iloc[:0].assign(metric="", value=0.0), ["test_ood"])
+    assert "My Method" in [t.get_text() for t in figure.axes[0].get_yticklabels()]
+    curves = figures.curves(rows, rows.iloc[:0].assign(metric="", value=0.0), "sigma", ["test_ood"], xlabel="sigma")
+    assert any(line.get_color() == figures.OTHER_COLOR for line in curves.axes[0].lines)
+
+
 def test_comparison_shows_means_seeds_and_reported_values():
     rows = selected_rows()
     figure = figures.compare_methods(rows, reported.main_comparison(), ["test_ood", "test_id"])
@@ -37,6 +48,65 @@ def test_comparison_without_rows_still_shows_the_paper():
     figure = figures.compare_methods(results.frame([]), reported.main_comparison(), ["test_ood"])
     figure.canvas.draw()
     assert np.isclose(np.concatenate([line.get_xdata() for line in figure.axes[0].lines]), 0.819).any()
+
+
+def frames(axis):
+    """The cells that a map frames, as (tau_alpha, tau_beta)."""
+    places = [patch.get_xy() for patch in axis.patches]
+    return [(TAU_ALPHAS[round(x + 0.5)], TAU_BETAS[round(y + 0.5)]) for x, y in places]
+
+
+def maps(rows):
+    means, chosen = tables.cell_means(rows, ["validation", "test_ood"]), selection.select(rows)
+    metrics = ["validation", "test_ood"]
+    return figures.temperature_maps(
+        means, chosen, reported.temperature_tables(), "dw_pairs", metrics, TAU_ALPHAS, TAU_BETAS
+    )
+
+
+def test_maps_frame_what_the_paper_selects_and_what_selection_does():
+    easy, hard = (
+        0.9,
+        0.7,
+    )  # seeds; the cell at 0.2 is better wherever both were trained, yet has the lower mean of its own
+    first, second = {"tau_alpha": 0.1, "tau_beta": 0.5}, {"tau_alpha": 0.2, "tau_beta": 0.5}
+    rows = frame(
+        [("dw_pairs", first, s, v, 0.5) for s, v in enumerate([easy, hard, hard])]
+        + [("dw_pairs", second, s, hard + 0.02, 0.5) for s in (1, 2, 3)]
+        + [("dw_negatives", {"tau_alpha": 0.5, "tau_beta": 0.1}, 0, 0.99, 0.5)]
+    )
+    means = tables.cell_means(rows, ["validation"])
+    assert means[means.method == "dw_pairs"].set_index("tau_alpha").validation.idxmax() == 0.1
+    told, measured = maps(rows).axes[:2]
+    assert frames(told) == [(0.175, 1.0)] and frames(measured) == [(0.2, 0.5)]
+
+
+def test_maps_without_rows_or_of_another_grid_frame_nothing_measured():
+    for rows in (results.frame([]), frame([("dw_pairs", {"tau_alpha": 0.3, "tau_beta": 0.5}, 0, 0.8, 0.5)])):
+        figure = maps(rows)
+        figure.canvas.draw()
+        assert [len(axis.patches) for axis in figure.axes[:4]] == [1, 0, 1, 0]
+
+
+def test_configurations_are_shown_beside_their_runs():
+    pairs = [
+        ("dw_pairs", {"tau_alpha": a, "tau_beta": 1.0}, s, a, 0.2 + a + 0.1 * s) for a in (0.1, 0.2) for s in (0, 1)
+    ]
+    rows = frame(
+        [*pairs, ("standard", {"tau_alpha": 0.1}, 0, None, 0.4), ("standard", {"tau_alpha": 0.1}, 1, 0.5, 0.6)]
+    )
+    single = rows[rows.label_fraction == 0.01]
+    means = tables.cell_means(rows, ["test_ood"])
+    chosen = tables.cell_means(selection.rows_of(rows, selection.select(rows)), ["test_ood"])
+    (axis,) = figures.all_configurations(single, means, chosen, ["test_ood"]).axes
+    drawn = [np.sort(line.get_xdata()).tolist() for line in axis.lines]
+    assert drawn[4:8] == [pytest.approx(v) for v in ([0.3, 0.4, 0.4, 0.5], [0.35, 0.45], [0.4, 0.4], [0.45])]
+    assert axis.lines[4].get_alpha() < axis.lines[5].get_alpha()
+    assert axis.get_xlim()[0] < 0.3
+    nothing = results.frame([])
+    figure = figures.all_configurations(nothing, tables.cell_means(nothing, ["test_ood"]), chosen[:0], ["test_ood"])
+    figure.canvas.draw()
+    assert not figure.axes[0].get_yticklabels()
 
 
 def test_reweighting_follows_the_equation():
