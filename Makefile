@@ -11,7 +11,7 @@ TORCHVISION ?= 0.21.0
 NOT_CORE := book pages package figures cluster chapter_parameters speed
 CORE := tests $(NOT_CORE:%=--ignore=tests/test_%.py)
 
-.PHONY: book test test-core notebooks clean
+.PHONY: book test test-core faults notebooks clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -37,6 +37,11 @@ test-core:  ## the wheel alone in an empty environment, then its tests: make tes
 		scikit-learn pytorch-metric-learning
 	cp -r tests $(VENV)-core/  # away from the checkout, so that it is the wheel that is tested
 	cd $(VENV)-core && DTCL_RESULTS=$(CURDIR)/results OMP_NUM_THREADS=1 bin/python -m pytest -o addopts="--doctest-modules --doctest-ignore-import-errors" -n auto --dist loadfile -q $(CORE) --pyargs dtcl_core
+
+faults: $(READY)  ## kill trainers at random moments, a hundred times in each of three ways: some minutes; adds to benchmarks/faults.csv
+	$(VENV)/bin/python tests/faults.py --kills 100 --seed 0
+	$(VENV)/bin/python tests/faults.py --kills 100 --seed 1 --processes 2
+	$(VENV)/bin/python tests/faults.py --kills 100 --seed 2 --processes 2 --same
 
 notebooks: $(READY)  ## run the chapters in place and keep their text outputs, after code or results changed
 	$(VENV)/bin/python book/refresh.py

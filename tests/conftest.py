@@ -1,8 +1,12 @@
-"""Shared by all tests: small protocols, and one thread a worker so that parallel tests do not fight for cores."""
+"""Shared by all tests: small protocols, no other machine, and one thread a worker so that workers do not fight for cores."""
 
 import os
+import shutil
 import signal
+import socket
+import tempfile
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,6 +17,50 @@ from dtcl_core.config import Protocol, Run
 if os.environ.get("PYTEST_XDIST_WORKER"):
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"  # for the notebooks' kernels
+
+# What keeps a process on this machine. Python runs a `sitecustomize` on PYTHONPATH at its start, so kernels, builds of the
+# book, trainers and command lines that a test starts are kept here too; one that stood there before is run as well.
+OFFLINE = """
+import importlib.machinery, importlib.util, os, socket, sys
+
+def kept_here(real):
+    def checked(self, *arguments):
+        told = arguments[-1]
+        if self.family in (socket.AF_INET, socket.AF_INET6) and told[0] not in OWN and not str(told[0]).startswith("127."):
+            raise OSError(f"a test tried to reach {told[0]}")
+        return real(self, *arguments)
+    return checked
+
+for name in ("connect", "connect_ex", "sendto"):
+    setattr(socket.socket, name, kept_here(getattr(socket.socket, name)))
+"""
+CHAIN = """
+others = [path for path in sys.path if os.path.abspath(path) != os.path.dirname(os.path.abspath(__file__))]
+spec = importlib.machinery.PathFinder.find_spec("sitecustomize", others)
+if spec is not None and spec.loader is not None:
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+"""
+
+
+def own_addresses() -> list[str]:
+    """Names and addresses of this machine."""
+    try:
+        return ["localhost", "::1", *socket.gethostbyname_ex(socket.gethostname())[2]]
+    except OSError:
+        return ["localhost", "::1"]
+
+
+def pytest_configure(config):
+    own = f"OWN = {own_addresses()!r}\n"
+    exec(own + OFFLINE, {})
+    if "DTCL_TESTS_OFFLINE" in os.environ:  # a worker of pytest-xdist: its children inherit the folder
+        return
+    folder = tempfile.mkdtemp(prefix="dtcl-offline-")
+    (Path(folder) / "sitecustomize.py").write_text(own + OFFLINE + CHAIN)
+    before = os.environ.get("PYTHONPATH")
+    os.environ["DTCL_TESTS_OFFLINE"] = folder
+    os.environ["PYTHONPATH"] = os.pathsep.join([folder, *([before] if before else [])])
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 @pytest.fixture

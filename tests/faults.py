@@ -4,7 +4,8 @@
     python tests/faults.py --kills 100 --processes 2   # two, each with a half of the runs, one store
     python tests/faults.py --kills 100 --processes 2 --same   # two, each with all of the runs, one store
 
-What came of it is added to `benchmarks/faults.csv`, which the book shows.
+`make faults` runs the three. What came of it is added to `benchmarks/faults.csv`, which the book shows, unless `--look-only`
+is given.
 
 Trainers are forked, so that a life costs no start-up, write a checkpoint at every epoch, and are killed (SIGKILL) at a random
 moment. Whenever all is done the store is compared and emptied, and at last one trains undisturbed. Each time the store must hold
@@ -30,7 +31,7 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from dtcl_core import checkpoint, pretrain, results, traces, work
+from dtcl_core import checkpoint, device, encoder, evaluate, pretrain, provenance, results, traces, work
 from dtcl_core.config import Protocol, Run
 from dtcl_core.results import Store
 
@@ -38,6 +39,7 @@ OUT = Path(__file__).resolve().parent.parent / "benchmarks" / "faults.csv"
 
 TINY = Protocol(split_sizes=(224, 40, 40, 40), batch_size=64, channels=(8, 8, 8), epochs=4)
 METHODS = ({"method": "standard"}, {"method": "dw_pairs", "tau_beta": 0.1}, {"method": "dann", "lambda_": 0.5})
+TESTED = (checkpoint, device, encoder, evaluate, pretrain, provenance, results, traces, work)
 RUNS = [Run(tau_alpha=0.2, seed=seed, protocol=TINY, **method) for seed in range(4) for method in METHODS]
 
 
@@ -46,12 +48,25 @@ def recorded(run: Run) -> bool:
     return run.method == "dw_pairs"
 
 
-def life(store: Store, runs: list[Run]) -> int:
-    """Fork a trainer; returns its process id."""
+def tell_of_restores(pipe: int) -> None:
+    """Write a byte when this process first goes on from a checkpoint."""
+    real, told = pretrain.Stack.restore, []
+
+    def restore(stack: pretrain.Stack, path: Path) -> None:
+        real(stack, path)
+        if not told:
+            told.append(os.write(pipe, b"."))
+
+    pretrain.Stack.restore = restore
+
+
+def life(store: Store, runs: list[Run], pipe: int) -> int:
+    """Fork a trainer, which writes a byte to `pipe` if it goes on from a checkpoint; returns its process id."""
     child = os.fork()
     if child:
         return child
     try:
+        tell_of_restores(pipe)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         torch.set_num_threads(1)
         pretrain.CHECKPOINT_SECONDS = 0.0
@@ -67,6 +82,11 @@ def shares(processes: int, same: bool) -> list[list[Run]]:
     return [RUNS if same else work.shard_of(RUNS, index, processes) for index in range(processes)]
 
 
+def half_written(store: Store) -> set[Path]:
+    """Files that a kill interrupted."""
+    return set(store.path.rglob("*.tmp"))
+
+
 def torment(
     store: Store, kills: int, look: Callable[[], None], processes: int = 1, same: bool = False, seed: int = 0
 ) -> dict[str, int]:
@@ -80,18 +100,22 @@ def torment(
         seed: of the moments.
 
     Returns:
-        How many were killed, how many stores were finished and looked at, and how many trainers failed by themselves.
+        How many were killed, how many of them while they wrote a file, how many trainers went on from a checkpoint, how many
+        stores were finished and looked at, and how many trainers failed by themselves.
     """
-    rng, told = random.Random(seed), {"killed": 0, "finished": 0, "failed": 0}
+    rng, told = random.Random(seed), {"killed": 0, "hit": 0, "finished": 0, "failed": 0}
     shards = shares(processes, same)
+    listen, pipe = os.pipe()
     while told["killed"] < kills:
         if not store.missing(RUNS):  # done before enough were killed: begin again
-            told["failed"] += any(os.waitpid(life(store, runs), 0)[1] for runs in shards)  # nothing to do but tidy
+            # Nothing is left to do but to tidy.
+            told["failed"] += any(os.waitpid(life(store, runs, pipe), 0)[1] for runs in shards)
             look()
             told["finished"] += 1
             for kept in [*store.rows_path.glob("*"), *(store.path / "traces").glob("*")]:
                 kept.unlink()
-        children = [life(store, runs) for runs in shards]
+        before = half_written(store)
+        children = [life(store, runs, pipe) for runs in shards]
         time.sleep(rng.uniform(0.0, 1.2))
         for child in children:
             done, status = os.waitpid(child, os.WNOHANG)
@@ -102,16 +126,19 @@ def torment(
             _, status = os.waitpid(child, 0)
             told["killed"] += os.WIFSIGNALED(status)  # it may have ended in between
             told["failed"] += os.WIFEXITED(status) and os.WEXITSTATUS(status) != 0
+        told["hit"] += len(half_written(store) - before)  # a trainer writes one at a time
     for runs in shards:
-        _, status = os.waitpid(life(store, runs), 0)
+        _, status = os.waitpid(life(store, runs, pipe), 0)
         told["failed"] += status != 0
     look()
-    return told | {"finished": told["finished"] + 1}
+    os.close(pipe)
+    with open(listen, "rb") as restores:
+        return told | {"finished": told["finished"] + 1, "resumed": len(restores.read())}
 
 
 def code() -> str:
     """A hash of the code that is put to the test here."""
-    told = [Path(module.__file__ or "").read_bytes() for module in (checkpoint, pretrain, results, traces, work)]
+    told = [Path(module.__file__ or "").read_bytes() for module in TESTED]
     return hashlib.sha256(b"".join(told)).hexdigest()[:12]
 
 
@@ -163,18 +190,28 @@ def check(folder: Path, kills: int, processes: int = 1, seed: int = 0, same: boo
     return told
 
 
+def add_line(row: dict, path: Path) -> None:
+    """Add a line to a file of such lines; the older ones stay as they are, empty where they have no such column."""
+    before = [pd.read_csv(path, dtype=str)] if path.exists() else []
+    pd.concat([*before, pd.DataFrame([row]).astype(str)], ignore_index=True).to_csv(path, index=False)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--same", action="store_true", help="every process is given all the runs")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--look-only", action="store_true", help="add nothing to benchmarks/faults.csv")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         found = check(Path(name), options.kills, options.processes, options.seed, options.same)
-    rows = pd.read_csv(OUT) if OUT.exists() else None
     row = {"kills": found["killed"], "processes": options.processes, "runs of each": "all" if options.same else "its share",
            "stores compared": found["finished"], "runs": len(RUNS), "seed": options.seed, "code": code(), "torch": torch.__version__,
-           "date": date.today().isoformat()}  # fmt: skip
-    pd.concat([rows, pd.DataFrame([row])], ignore_index=True).to_csv(OUT, index=False)
-    print(f"{found['killed']} kills, {found['finished']} stores compared: every row once, every number the same.")
+           "date": date.today().isoformat(), "resumed": found["resumed"], "writes hit": found["hit"]}  # fmt: skip
+    if not options.look_only:
+        add_line(row, OUT)
+    print(
+        f"{found['killed']} kills, {found['hit']} of them while a file was written; {found['resumed']} trainers went on from a "
+        f"checkpoint; {found['finished']} stores compared: every row once, every number the same."
+    )

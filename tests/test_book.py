@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import os
 import re
 import shutil
 import subprocess
@@ -12,11 +13,14 @@ import matplotlib
 import nbformat
 import papermill
 import pytest
+import torch
 import yaml
 from matplotlib import pyplot as plt
 
-from dtcl_core import methods, notebook
+from dtcl_core import methods, notebook, provenance, results
+from dtcl_core.config import Run
 from dtcl_core.experiments import REGISTRY
+from dtcl_core.results import Store
 
 ROOT = Path(__file__).parent.parent
 CHAPTERS = sorted((ROOT / "book").glob("*.ipynb"))
@@ -165,6 +169,7 @@ def test_a_readers_own_project_takes_less_than_forty_lines():
         ("speed", {"device": "tpu"}, "device must be one of 'cpu', 'cuda', got 'tpu'"),
         ("method", {"num_domains": 0}, "num_domains must be an integer >= 1, got 0"),
         ("method", {"tau_alpha": 0}, "tau_alpha must be a number > 0"),
+        ("method", {"seed": 10**30}, r"seed must be an integer >= 0 and <= 9\.22337e\+18, got 10{30}\.$"),
     ],
 )
 def test_a_mistaken_parameter_stops_the_chapter_before_training(chapter, parameters, message, tmp_path, monkeypatch):
@@ -183,6 +188,39 @@ def test_papermill_shows_the_mistake(tmp_path, monkeypatch):
     assert not (tmp_path / "results").exists()
 
 
+REACH = """
+import socket
+for reach in (
+    lambda: socket.create_connection(("192.0.2.1", 9), timeout=1),  # an address that belongs to nobody (RFC 5737)
+    lambda: socket.socket().connect_ex(("192.0.2.1", 9)),
+    lambda: socket.socket(type=socket.SOCK_DGRAM).sendto(b"x", ("192.0.2.1", 9)),
+):
+    try:
+        reach()
+        print("reached")
+    except OSError as error:
+        print(error)
+with socket.create_server(("127.0.0.1", 0)) as server:
+    socket.create_connection(server.getsockname()).close()
+print("here")
+"""
+KEPT = ["a test tried to reach 192.0.2.1"] * 3 + ["here"]
+
+
+def test_no_process_reaches_another_machine(tmp_path, monkeypatch, capsys):
+    exec(REACH, {})
+    assert capsys.readouterr().out.splitlines() == KEPT
+    child = lambda: subprocess.run([sys.executable, "-c", REACH], capture_output=True, text=True, check=True).stdout
+    assert child().splitlines() == KEPT
+    (tmp_path / "sitecustomize.py").write_text("print('there before')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("PYTHONPATH", os.environ["DTCL_TESTS_OFFLINE"], prepend=os.pathsep)
+    assert child().splitlines() == ["there before", *KEPT]
+    source = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(REACH)])
+    nbformat.write(source, tmp_path / "chapter.ipynb")
+    assert text_of(cells(execute(tmp_path / "chapter.ipynb", tmp_path, monkeypatch))[0]).splitlines() == KEPT
+
+
 def test_check_parameters_reads_the_cell_before_the_injected_one():
     own, injected = "sigma: float = 5.0  # spread\nseeds = 1", "# Parameters\nsigma = 3\n"
     notebook.check_parameters(["", own, injected, "x = 1"])
@@ -191,24 +229,50 @@ def test_check_parameters_reads_the_cell_before_the_injected_one():
         notebook.check_parameters(["", own, "# Parameters\nsgima = 3\nseeds = 2\n"])
 
 
-@pytest.mark.parametrize("source", ["raise RuntimeError('deliberate')", "print('well done')"], ids=["fails", "works"])
-def test_a_failing_chapter_fails_the_build(tmp_path, source):
-    (tmp_path / "book").mkdir()
-    (tmp_path / "_config.yml").write_text((ROOT / "_config.yml").read_text())
-    shutil.copytree(ROOT / "book/_ext", tmp_path / "book/_ext")
-    shutil.copy(ROOT / "book/references.bib", tmp_path / "book")
-    (tmp_path / "book/_toc.yml").write_text("format: jb-book\nroot: chapter\n")
+def book_of_one_chapter(folder, source):
+    """A book with the project's configuration; returns how to build it."""
+    (folder / "book").mkdir()
+    shutil.copy(ROOT / "_config.yml", folder)
+    shutil.copytree(ROOT / "book/_ext", folder / "book/_ext")
+    shutil.copy(ROOT / "book/references.bib", folder / "book")
+    (folder / "book/_toc.yml").write_text("format: jb-book\nroot: chapter\n")
     cells = [nbformat.v4.new_markdown_cell("# A chapter"), nbformat.v4.new_code_cell(source)]
     chapter = nbformat.v4.new_notebook(cells=cells)
     chapter.metadata["kernelspec"] = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    nbformat.write(chapter, tmp_path / "book/chapter.ipynb")
-    build = [str(Path(sys.executable).parent / "jupyter-book"), "build", str(tmp_path / "book"), "-W", "--keep-going"]
-    done = subprocess.run(build, capture_output=True, text=True, cwd=tmp_path, check=False)
+    nbformat.write(chapter, folder / "book/chapter.ipynb")
+    build = [str(Path(sys.executable).parent / "jupyter-book"), "build", str(folder / "book"), "-W", "--keep-going"]
+    return lambda: subprocess.run(build, capture_output=True, text=True, cwd=folder, check=False, timeout=300)
+
+
+@pytest.mark.parametrize("source", ["raise RuntimeError('deliberate')", "print('well done')"], ids=["fails", "works"])
+def test_a_failing_chapter_fails_the_build(tmp_path, source):
+    done = book_of_one_chapter(tmp_path, source)()
     if "raise" in source:
         assert done.returncode != 0 and "deliberate" in done.stdout + done.stderr
     else:
         assert done.returncode == 0, done.stderr
         assert "well done" in (tmp_path / "_build/html/chapter.html").read_text()
+
+
+def made_up_row(seed, test_ood):
+    scores = {fraction: {**dict.fromkeys(results.METRICS, 0.5), "test_ood": test_ood} for fraction in results.FRACTIONS}
+    run = Run(seed=seed)
+    told = {"precision": "float32", "stack": 1, "seconds": 1.0, "created": "2026"}
+    told |= provenance.machine(torch.device("cpu"))
+    return {"key": run.key, "run": run.to_dict(), "metrics": scores, "status": "ok", "provenance": told}
+
+
+def test_a_page_shows_the_rows_of_the_store_as_it_is_when_it_is_built(tmp_path, monkeypatch):
+    assert yaml.safe_load((ROOT / "_config.yml").read_text())["execute"]["execute_notebooks"] == "force"
+    store = Store(tmp_path / "elsewhere")
+    monkeypatch.setenv("DTCL_RESULTS", str(store.path))
+    source = "from dtcl_core import results\nprint(f'on average {results.load().test_ood.mean():.3f}')"
+    build = book_of_one_chapter(tmp_path, source)
+    for seed, test_ood, shown in ((0, 0.25, "0.250"), (1, 0.75, "0.500")):
+        store.add([made_up_row(seed, test_ood)])
+        done = build()
+        assert done.returncode == 0, done.stderr
+        assert re.findall(r"on average (\d\.\d+)", (tmp_path / "_build/html/chapter.html").read_text()) == [shown]
 
 
 @pytest.mark.parametrize("page", ["intro", "trust"])
@@ -229,6 +293,8 @@ def test_the_code_of_a_page_in_markdown_runs(page, monkeypatch):
         "results/traces/a.json",
         "benchmarks/cuda.csv",
         "tests/test_properties.py",
+        "DTCL_RESULTS",
+        "elsewhere/rows/b.jsonl",
     ],
 )
 def test_pages_are_read_again_when_code_or_results_change(tmp_path, monkeypatch, changed):
@@ -236,6 +302,9 @@ def test_pages_are_read_again_when_code_or_results_change(tmp_path, monkeypatch,
     import fresh_numbers
 
     monkeypatch.setattr(fresh_numbers, "ROOT", tmp_path)
+    monkeypatch.delenv("DTCL_RESULTS", raising=False)
+    if changed.startswith("elsewhere"):
+        monkeypatch.setenv("DTCL_RESULTS", str(tmp_path / "elsewhere"))
     for name in ("dtcl_core/losses.py", "dtcl_core/reported.csv", "results/rows/a.jsonl"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("old")
@@ -246,6 +315,9 @@ def test_pages_are_read_again_when_code_or_results_change(tmp_path, monkeypatch,
     env = Environment()
     assert fresh_numbers.outdated(None, env, set(), set(), set()) == ["intro", "main_table"]
     assert fresh_numbers.outdated(None, env, set(), set(), set()) == []
-    (tmp_path / changed).parent.mkdir(parents=True, exist_ok=True)
-    (tmp_path / changed).write_text("new")
+    if changed == "DTCL_RESULTS":
+        monkeypatch.setenv("DTCL_RESULTS", str(tmp_path / "elsewhere"))
+    else:
+        (tmp_path / changed).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / changed).write_text("new")
     assert fresh_numbers.outdated(None, env, set(), set(), set()) == ["intro", "main_table"]

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from dtcl_core import config
+from dtcl_core import config, results
 from dtcl_core.config import Protocol, Run
 
 
@@ -49,13 +49,37 @@ def another_value(f):
             "kernel_size": 5}.get(f.name, f.default + 1)  # fmt: skip
 
 
-def test_a_field_added_later_orphans_no_key():
-    @dataclasses.dataclass(frozen=True)
-    class Later(Protocol):
-        ema_decay: float = config.number(0.0, as_before=0.0)
+@dataclasses.dataclass(frozen=True)
+class LaterProtocol(Protocol):
+    ema_decay: float = config.number(0.0, as_before=0.0)
 
-    old, same, new = Run(), Run(protocol=Later()), Run(protocol=Later(ema_decay=0.9))
-    assert old.key == same.key != new.key
+
+@dataclasses.dataclass(frozen=True)
+class LaterRun(Run):
+    num_views: int = config.number(2, low=2, as_before=2)
+
+
+def test_a_field_added_later_orphans_no_key():
+    old, new = Run(), Run(protocol=LaterProtocol(ema_decay=0.9))
+    keys = {
+        old.key,
+        new.key,
+        LaterRun(num_views=3).key,
+        LaterRun(num_views=3, protocol=LaterProtocol(ema_decay=0.9)).key,
+    }
+    assert len(keys) == 4
+    assert old.key == Run(protocol=LaterProtocol()).key == LaterRun().key == LaterRun(protocol=LaterProtocol()).key
+
+
+def test_fields_added_later_orphan_no_stored_row():
+    rows = results.Store().rows()
+    assert rows
+    for key, row in rows.items():
+        told = dict(row["run"])
+        protocol = told.pop("protocol")
+        assert LaterRun.from_dict(row["run"]).key == key
+        for run in (Run, LaterRun):
+            assert run(**told, protocol=LaterProtocol(**protocol)).key == key
 
 
 def test_a_run_survives_json():

@@ -2,16 +2,18 @@
 
 import errno
 import os
+import shutil
 import subprocess
 import time
 import warnings
+from contextlib import contextmanager, suppress
 
 import faults
 import pytest
 import torch
 
 from dtcl_core import __main__ as command_line
-from dtcl_core import pretrain, results, work
+from dtcl_core import pretrain, work
 from dtcl_core.checkpoint import read_checkpoint, write_checkpoint
 from dtcl_core.config import Run
 from dtcl_core.results import Store
@@ -20,7 +22,14 @@ from dtcl_core.results import Store
 @pytest.mark.parametrize(("processes", "same"), [(1, False), (2, False), (2, True)])
 def test_killed_at_random_moments_nothing_is_lost_doubled_or_torn(tmp_path, processes, same):
     told = faults.check(tmp_path, kills=6, processes=processes, same=same)
-    assert told["killed"] >= 6 and told["finished"] >= 1
+    assert told["killed"] >= 6 and told["finished"] >= 1 and told["resumed"] >= 1 and told["hit"] <= told["killed"]
+
+
+def test_a_line_is_added_to_lines_of_fewer_columns(tmp_path):
+    (tmp_path / "faults.csv").write_text("kills,code\n100,0123\n")
+    faults.add_line({"kills": 6, "code": "4567", "resumed": 3}, tmp_path / "faults.csv")
+    faults.add_line({"kills": 7, "code": "89ab", "resumed": 4}, tmp_path / "faults.csv")
+    assert (tmp_path / "faults.csv").read_text() == "kills,code,resumed\n100,0123,\n6,4567,3\n7,89ab,4\n"
 
 
 def test_what_a_kill_leaves_behind_is_tidied_up(tmp_path, tiny):
@@ -114,58 +123,115 @@ def test_a_checkpoint_of_something_else_is_named_and_training_starts_anew(tmp_pa
         assert pretrain.train([run], "cpu", checkpoint=tmp_path / "c.pt").epoch == tiny.epochs
 
 
-def test_a_full_disk_costs_nothing_that_was_stored(tmp_path, tiny, monkeypatch):
-    runs = [Run(tau_alpha=0.2, seed=seed, protocol=tiny) for seed in range(3)]
-    store, real = Store(tmp_path), os.fsync
+FOLDERS = ("rows", "traces", ".checkpoints")
+WRITERS = {"rows": (Store, "add"), "traces": (Store, "add_trace"), ".checkpoints": (pretrain, "write_checkpoint")}
 
-    def full(descriptor):
-        if len(list(store.rows_path.glob("*.jsonl"))) >= 1:
+
+def three_runs(tiny):
+    return [Run("dw_pairs", 0.2, 0.1, seed=seed, protocol=tiny) for seed in range(3)]
+
+
+def compute_one_by_one(runs, store):
+    return work.compute(runs, store, "cpu", stack_size=1, record=lambda run: True, quiet=True)
+
+
+def half_written(store):
+    return [path for folder in FOLDERS for path in (store.path / folder).glob("*.tmp")]
+
+
+def check_that_a_full_disk_costs_nothing(runs, store, full_while, make_room, monkeypatch):
+    """The first run is stored, the second meets a full disk, and with room again the rest follow as if nothing had been."""
+    with pytest.raises(OSError, match="No space left on device"):
+        compute_one_by_one(runs, store)
+    kept, left = store.rows(), store.missing(runs, lambda run: True)
+    assert len(kept) == 1 and len(left) == 2, "what was stored is lost, or the disk was never full"
+    assert not half_written(store)
+    make_room()
+    trained, real = [], pretrain.Stack.train_epoch
+    monkeypatch.setattr(pretrain.Stack, "train_epoch", lambda *a, **k: (trained.append(1), real(*a, **k)))
+    assert compute_one_by_one(runs, store) == 2 and not store.missing(runs, lambda run: True)
+    stacks = 2 if full_while == ".checkpoints" else 1  # of the other one, training is in its checkpoint
+    assert len(trained) == stacks * runs[0].protocol.epochs
+    assert store.rows().items() >= kept.items()
+    undisturbed = Store(store.path.parent / "undisturbed")
+    compute_one_by_one(runs, undisturbed)
+    assert faults.metrics_of(store) == faults.metrics_of(undisturbed)
+    assert not half_written(store) and not list((store.path / ".checkpoints").iterdir())
+
+
+@pytest.mark.parametrize("full_while", FOLDERS)
+def test_a_full_disk_costs_nothing_that_was_stored(tmp_path, tiny, monkeypatch, full_while):
+    store, real, room = Store(tmp_path / "store"), os.fsync, []
+
+    def sync(descriptor):
+        files = (store.path / full_while).iterdir() if not room and list(store.rows_path.glob("*.jsonl")) else ()
+        if any(os.path.samestat(os.fstat(descriptor), path.stat()) for path in files):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         real(descriptor)
 
-    monkeypatch.setattr(results.os, "fsync", full)
-    with pytest.raises(OSError, match="No space left on device"):
-        work.compute(runs, store, "cpu", stack_size=1, quiet=True)
-    assert len(store.rows()) == 1 and not list(store.rows_path.glob("*.tmp"))
-    monkeypatch.setattr(results.os, "fsync", real)
-    assert work.compute(runs, store, "cpu", stack_size=1, quiet=True) == 2 and not store.missing(runs)
+    monkeypatch.setattr(os, "fsync", sync)
+    check_that_a_full_disk_costs_nothing(three_runs(tiny), store, full_while, lambda: room.append(1), monkeypatch)
 
 
-def test_a_small_disk_that_is_full_for_real(tmp_path, tiny):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip("mounting a small disk needs root")
-    try:
-        store = Store(disk)
-        (disk / "filler").write_bytes(b"\0" * 248 * 1024)
-        runs = [Run(tau_alpha=0.2, seed=seed, protocol=tiny) for seed in range(4)]
-        with pytest.raises(OSError, match="No space left on device"):
-            work.compute(runs, store, "cpu", stack_size=1, quiet=True)
-        kept = store.rows()
-        assert not list(store.rows_path.glob("*.tmp"))
-        (disk / "filler").unlink()
-        work.compute(runs, store, "cpu", stack_size=1, quiet=True)
-        assert not store.missing(runs)
-        assert all(store.rows()[key]["metrics"] == row["metrics"] for key, row in kept.items())
-    finally:
-        subprocess.run(["umount", disk], check=True)
-
-
-def test_a_read_only_folder_is_refused_before_training(tmp_path, tiny, nothing_trains):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "ro,size=64k", "tmpfs", disk]
+@contextmanager
+def small_disk(folder, options):
+    """A disk of its own. Where only root may mount one the test is skipped, but fails in continuous integration."""
+    ci = bool(os.environ.get("CI"))
+    sudo = ["sudo", "-n"] if ci and os.geteuid() and shutil.which("sudo") else []
+    folder.mkdir()
+    mount = [*sudo, "mount", "-t", "tmpfs", "-o", f"mode=0777,{options}", "tmpfs", str(folder)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a disk needs root")
+        (pytest.fail if ci else pytest.skip)("mounting a disk needs root")
     try:
-        with pytest.raises(OSError, match=f"results cannot be written to {disk}/rows: Read-only file system"):
-            work.compute([Run(protocol=tiny)], Store(disk), "cpu", quiet=True)
+        yield folder
     finally:
-        subprocess.run(["umount", disk], check=True)
+        subprocess.run([*sudo, "umount", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("full_while", FOLDERS)
+def test_a_small_disk_that_is_full_for_real(tmp_path, tiny, monkeypatch, full_while):
+    place, name = WRITERS[full_while]
+    real = getattr(place, name)
+    with small_disk(tmp_path / "disk", "size=2m") as disk:
+        store = Store(disk / "store")
+        filler, room = disk / "filler", []
+
+        def fill_and_write(*args, **kwargs):
+            if not room and list(store.rows_path.glob("*.jsonl")):
+                with suppress(OSError), open(filler, "wb", buffering=0) as file:
+                    while file.write(b"\0" * 4096):
+                        pass
+            return real(*args, **kwargs)
+
+        def make_room():
+            room.append(1)
+            filler.unlink()
+
+        monkeypatch.setattr(place, name, fill_and_write)
+        check_that_a_full_disk_costs_nothing(three_runs(tiny), store, full_while, make_room, monkeypatch)
+
+
+def check_that_it_is_refused(folder, tiny, reason):
+    with pytest.raises(OSError, match=f"results cannot be written to {folder}/rows: {reason}"):
+        work.compute([Run(protocol=tiny)], Store(folder), "cpu", quiet=True)
+
+
+def test_a_read_only_disk_is_refused_before_training(tmp_path, tiny, nothing_trains):
+    with small_disk(tmp_path / "disk", "ro,size=64k") as disk:
+        check_that_it_is_refused(disk, tiny, "Read-only file system")
+
+
+@pytest.mark.skipif(not os.geteuid(), reason="root may write to any folder")
+@pytest.mark.parametrize("made", [False, True], ids=["the store", "its rows"])
+def test_a_read_only_folder_is_refused_before_training(tmp_path, tiny, nothing_trains, made):
+    folder = tmp_path / "disk"
+    closed = folder / "rows" if made else folder
+    closed.mkdir(parents=True)
+    closed.chmod(0o555)
+    try:
+        check_that_it_is_refused(folder, tiny, "Permission denied")
+    finally:
+        closed.chmod(0o755)
 
 
 def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path, capsys, monkeypatch):

@@ -34,7 +34,8 @@ def book(tmp_path_factory):
         return Path(ready)
     out = tmp_path_factory.mktemp("book")
     command = [str(Path(sys.executable).parent / "jupyter-book"), "build", str(ROOT / "book"), "-W", "--keep-going"]
-    done = subprocess.run([*command, "--path-output", str(out)], capture_output=True, text=True, check=False, cwd=ROOT)
+    command += ["--path-output", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=300)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return out / "_build" / "html"
 

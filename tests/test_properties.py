@@ -1,9 +1,13 @@
 """Whatever is typed either runs or is refused in one readable line before any training; whatever is accepted trains."""
 
 import collections
+import contextlib
 import dataclasses
+import importlib.util
 import json
 import os
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -23,15 +27,21 @@ EXAMPLES = {
     "a run": 400,
     "training, each method": 3,
     "run": 200,
+    "run --engine ray": 60,
     "audit": 40,
     "status": 4,
+    "benchmark": 60,
     "each chapter's parameters": 12,
+    "each whole chapter": 2,
 }
 settings.register_profile("dtcl", derandomize=True, database=None, deadline=None, print_blob=False)
 settings.load_profile("dtcl")
+BENCHMARKS = Path(command_line.__file__).resolve().parent.parent / "benchmarks"
 SHARED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 WORDS = st.text(st.characters(exclude_characters="/.\0", exclude_categories=["Cs"]), max_size=6)
+# The script behind `benchmark` repeats a word that it does not know as it stands.
+PLAIN = st.text(st.characters(exclude_characters="/.", categories=["L", "N", "P", "S"]), max_size=6)
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-3, 40), st.integers(), st.floats(), WORDS)
 ODD = st.one_of(SCALARS, st.lists(SCALARS, max_size=4), st.dictionaries(WORDS, SCALARS, max_size=2))
 
@@ -145,26 +155,57 @@ SOUND = {
     "--precision": st.sampled_from(["auto", "float32", "bfloat16", "float16"]),
     "--engine": st.just("local"),
     "--results": WORDS,
+    "--stacks": st.lists(NUMERIC, max_size=3).map(",".join),
+    "--out": PLAIN,
 }
-OPTIONS = {  # of each command; `benchmark` hands its own to another script
+OPTIONS = {
     "run": ["--preset", "--device", "--methods", "--sigma", "--tau-alpha", "--seeds", "--epochs", "--shard", "--time-limit",
             "--precision", "--engine", "--stack-size", "--results"],
     "status": ["--device", "--results"],
     "audit": ["-n", "--device", "--seed", "--max-epochs", "--results"],
+    "benchmark": ["--device", "--precision", "--stacks", "--rounds", "--out", "--all"],  # it hands them to another script
 }  # fmt: skip
+RUNNABLE = {"run", "status", "audit"}  # the others need Ray, or a checkout
+RUNNABLE |= {"run --engine ray"} if importlib.util.find_spec("ray") else set()
+RUNNABLE |= {"benchmark"} if BENCHMARKS.exists() else set()
+OPTIONS["run --engine ray"] = [name for name in OPTIONS["run"] if name != "--engine"]
 
 
 def lines(command: str) -> st.SearchStrategy:
     """Command lines with up to three options, one in ten unknown, most values of a sensible kind."""
+    first, *rest = command.split()
+    words = PLAIN if first == "benchmark" else WORDS
     names = st.sampled_from(OPTIONS[command] * 10 + ["--color"] * len(OPTIONS[command]))
-    value = lambda name: SOUND.get(name, NUMERIC) | SOUND.get(name, NUMERIC) | NUMERIC | WORDS  # noqa: E731
+    value = lambda name: SOUND.get(name, NUMERIC) | SOUND.get(name, NUMERIC) | NUMERIC | words  # noqa: E731
     option = names.flatmap(lambda name: value(name).map(lambda v: [name, v]) | st.just([name]))
-    beginning = st.sampled_from([[command, name] for name in REGISTRY]) if command == "run" else st.just([command])
+    beginning = st.sampled_from([[first, name, *rest] for name in REGISTRY]) if first == "run" else st.just([first])
     return st.tuples(beginning, st.lists(option, max_size=3)).map(lambda parts: sum(parts[1], parts[0]))
 
 
+@pytest.fixture
+def nothing_is_handed_out(nothing_trains, monkeypatch, tmp_path):
+    """A Ray cluster of two cores that takes no task, and a benchmark that times nothing; either may be missing."""
+
+    def reached(*_, **__):
+        raise nothing_trains
+
+    with contextlib.suppress(ImportError):
+        import ray
+
+        monkeypatch.setattr(ray, "is_initialized", lambda: True)
+        monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0})
+        monkeypatch.setattr(ray, "remote", reached)
+    monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
+    with contextlib.suppress(ImportError):
+        import compare
+
+        monkeypatch.setattr(compare, "contenders", reached)
+        monkeypatch.setattr(compare, "HERE", tmp_path / "figures")
+    return nothing_trains
+
+
 @pytest.mark.parametrize("command", OPTIONS)
-def test_a_command_line_runs_or_is_refused_in_a_line(command, nothing_trains, capsys, tiny):
+def test_a_command_line_runs_or_is_refused_in_a_line(command, nothing_is_handed_out, capsys, tiny):
     run, outcomes = Run(protocol=tiny), collections.Counter()
     scores = {f: dict.fromkeys(results.METRICS, 0.5) for f in results.FRACTIONS}
     told = {
@@ -181,7 +222,7 @@ def test_a_command_line_runs_or_is_refused_in_a_line(command, nothing_trains, ca
         capsys.readouterr()
         try:
             status = command_line.main(line)
-        except nothing_trains:
+        except nothing_is_handed_out:
             outcomes["ran"] += 1
             return
         except SystemExit as exit_:  # argparse: usage first, the reason on the last line
@@ -195,6 +236,12 @@ def test_a_command_line_runs_or_is_refused_in_a_line(command, nothing_trains, ca
             assert not said
 
     settings(max_examples=EXAMPLES[command] * TIMES, suppress_health_check=SHARED)(given(lines(command))(check))()
-    for line in (["run"], ["bogus"], [command, "--bogus", "two\nlines"], ["run", "main_table", "--epochs", "9" * 400]):
+    for line in (
+        ["run"],
+        ["bogus"],
+        [*command.split(), "--bogus", "two" if command == "benchmark" else "two\nlines"],
+        ["run", "main_table", "--epochs", "9" * 400],
+    ):
         check(line)
-    assert min(outcomes["ran"], outcomes["refused"]) > EXAMPLES[command] // 20, outcomes
+    assert outcomes["refused"] > EXAMPLES[command] // 20, outcomes
+    assert outcomes["ran"] > EXAMPLES[command] // 20 or command not in RUNNABLE, outcomes

@@ -1,27 +1,28 @@
 """Sphinx extension: read every page again when the library or the results changed.
 
 Sphinx rereads a page when the page's own file changed. A chapter's numbers also come from `dtcl_core` and from the stored
-rows, so without this an incremental build would go on showing old ones.
+rows, so without this an incremental build would go on showing old ones. Rows are stored in `results/`, or in $DTCL_RESULTS.
 """
 
 import hashlib
+import os
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (
     "dtcl_core/*.*",
-    "results/*.csv",
-    "results/rows/*.jsonl",
-    "results/traces/*.json",
     "benchmarks/*.csv",
     "tests/test_properties.py",  # its counts are shown
 )
+RESULTS = ("*.csv", "rows/*.jsonl", "traces/*.json")
 
 
 def fingerprint() -> str:
     """A hash of everything but the pages that decides what the pages show."""
-    digest = hashlib.sha256()
-    for path in sorted(path for pattern in SOURCES for path in ROOT.glob(pattern)):
+    store = Path(os.environ.get("DTCL_RESULTS") or ROOT / "results").resolve()
+    digest = hashlib.sha256(str(store).encode())
+    places = [(ROOT, pattern) for pattern in SOURCES] + [(store, pattern) for pattern in RESULTS]
+    for path in sorted(path for folder, pattern in places for path in folder.glob(pattern)):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
