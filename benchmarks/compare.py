@@ -126,7 +126,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--all", action="store_true", help="then memory, rounding, determinism and precision, an hour")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=HERE, help="folder for the figures (default: benchmarks/)")
-    options = parser.parse_args(arguments)
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        parser.error(f"unrecognized arguments: {', '.join(map(repr, unknown))}")
     device, protocol = resolve_device(options.device), Protocol()
     checked_number("--rounds", options.rounds, 1, integer=True)
     check_writable(options.out, "figures")

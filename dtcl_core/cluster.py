@@ -20,7 +20,7 @@ import torch
 
 from . import work
 from .config import Run
-from .device import resolve_device, resolve_precision
+from .device import check_device_name, check_precision_name, resolve_device, resolve_precision
 from .pretrain import Interrupted
 from .provenance import SOURCES
 from .results import Store
@@ -61,10 +61,12 @@ def compute(
     """`work.compute` on a Ray cluster: the one at $RAY_ADDRESS or already joined, else one started on this machine.
 
     Raises:
-        ValueError: without Ray, or if "cuda" is asked for and the cluster has no GPU, before any training.
+        ValueError: for an unknown device or precision, without Ray, or if "cuda" is asked for and the cluster has no GPU, before any training.
         Interrupted: when `should_stop` turned true; finished stacks are stored, the others start from their workers'
             checkpoints if they meet the same machines again.
     """
+    check_device_name(device)
+    check_precision_name(precision)
     try:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         import ray

@@ -16,17 +16,38 @@ def resolve_device(device: str | torch.device = "auto") -> torch.device:
     Raises:
         ValueError: for another name, or a GPU where there is none.
     """
-    name = str(device)
+    name = check_device_name(str(device))
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    kind, colon, index = name.partition(":")
-    if name != "cpu" and not (kind == "cuda" and (not colon or index.isdigit())):
-        raise ValueError(f"device must be auto, cpu or cuda, got {name!r}.")
+    kind, _, index = name.partition(":")
     if kind == "cuda" and not torch.cuda.is_available():
         raise ValueError(f"device {name!r} was asked for, but PyTorch finds no GPU here; use auto or cpu.")
     if index and int(index) >= torch.cuda.device_count():
         raise ValueError(f"device {name!r} was asked for, but there are {torch.cuda.device_count()} GPUs here.")
     return torch.device(name)
+
+
+def check_device_name(name: str) -> str:
+    """The name, if it is one that `resolve_device` may take on some machine.
+
+    Raises:
+        ValueError: for another.
+    """
+    kind, colon, index = name.partition(":")
+    if name not in ("auto", "cpu") and not (kind == "cuda" and (not colon or index.isdecimal())):
+        raise ValueError(f"device must be auto, cpu or cuda, got {name!r}.")
+    return name
+
+
+def check_precision_name(precision: str) -> str:
+    """The name, if it is a precision's.
+
+    Raises:
+        ValueError: for another.
+    """
+    if precision not in ("auto", "float32", "bfloat16"):
+        raise ValueError(f"precision must be auto, float32 or bfloat16, got {precision!r}.")
+    return precision
 
 
 def resolve_precision(precision: str, device: torch.device) -> str:
@@ -37,9 +58,7 @@ def resolve_precision(precision: str, device: torch.device) -> str:
     Raises:
         ValueError: for another name.
     """
-    if precision not in ("auto", "float32", "bfloat16"):
-        raise ValueError(f"precision must be auto, float32 or bfloat16, got {precision!r}.")
-    if precision != "auto":
+    if check_precision_name(precision) != "auto":
         return precision
     if device.type == "cuda":
         return "bfloat16" if torch.cuda.get_device_capability(device) >= (8, 0) else "float32"

@@ -136,6 +136,10 @@ class Experiment:
         """The methods it compares."""
         return tuple(dict.fromkeys(setting["method"] for setting in self.settings("paper")))
 
+    def sets_epochs(self, preset: str) -> bool:
+        """Whether it says itself how long its runs train."""
+        return any("epochs" in setting.get("protocol", {}) for setting in self.settings(preset))
+
     def runs(
         self,
         preset: str = "paper",
@@ -168,7 +172,7 @@ class Experiment:
         )
         chosen = set(self._chosen(methods))
         settings = [setting for setting in self.settings(preset) if setting["method"] in chosen]
-        if epochs is not None and any("epochs" in setting.get("protocol", {}) for setting in settings):
+        if epochs is not None and self.sets_epochs(preset):
             raise ValueError(f"{self.name} sets the epochs of its runs itself; leave epochs out, got {epochs!r}.")
         if sigma is not None:
             settings = [{**setting, "sigma": spread} for spread in listed_numbers(sigma) for setting in settings]

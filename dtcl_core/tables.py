@@ -305,11 +305,12 @@ def temperature_quantiles(
 
 
 def describe_all(preset: str, **options: Any) -> str:
-    """How many runs of each experiment exist."""
+    """How many runs of each experiment exist; `options` as for `Experiment.runs`, epochs where they are not its own."""
     lines = [f"{'experiment':<22}{'runs':>6}{'exist':>7}"]
     present = default_store(preset).rows()
     for name, experiment in REGISTRY.items():
-        keys = {run.key for run in experiment.runs(preset, **options)}
+        asked = {**options, "epochs": None} if experiment.sets_epochs(preset) else options
+        keys = {run.key for run in experiment.runs(preset, **asked)}
         lines.append(f"{name:<22}{len(keys):>6}{len(keys & present.keys()):>7}")
     wanted = {run.key for run in REGISTRY["claims"].runs(preset, **options)}
     lines.append(f"Preset {preset}: {len(wanted & present.keys())} of {len(wanted)} runs exist.")

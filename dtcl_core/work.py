@@ -327,7 +327,7 @@ def tidy(store: Store, done: Sequence[Sequence[Run]]) -> None:
     """Remove what a kill may have left: checkpoints of stacks that are done, and half-written files a day old."""
     left = [checkpoint_path(store, members) for members in done]
     for folder in (store.rows_path, store.traces_path, store.checkpoints_path):
-        for path in folder.glob("*.tmp"):
+        for path in (*folder.glob("*.tmp"), *folder.glob(".*.probe")):
             with suppress(OSError):
                 left += [path] if time.time() - path.stat().st_mtime > STALE_SECONDS else []
     for path in left:

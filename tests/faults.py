@@ -16,7 +16,6 @@ both store one, as equal lines; it still counts once.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import random
@@ -31,7 +30,7 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from dtcl_core import checkpoint, device, encoder, evaluate, pretrain, provenance, results, traces, work
+from dtcl_core import pretrain, provenance, work
 from dtcl_core.config import Protocol, Run
 from dtcl_core.results import Store
 
@@ -39,7 +38,6 @@ OUT = Path(__file__).resolve().parent.parent / "benchmarks" / "faults.csv"
 
 TINY = Protocol(split_sizes=(224, 40, 40, 40), batch_size=64, channels=(8, 8, 8), epochs=4)
 METHODS = ({"method": "standard"}, {"method": "dw_pairs", "tau_beta": 0.1}, {"method": "dann", "lambda_": 0.5})
-TESTED = (checkpoint, device, encoder, evaluate, pretrain, provenance, results, traces, work)
 RUNS = [Run(tau_alpha=0.2, seed=seed, protocol=TINY, **method) for seed in range(4) for method in METHODS]
 
 
@@ -138,8 +136,7 @@ def torment(
 
 def code() -> str:
     """A hash of the code that is put to the test here."""
-    told = [Path(module.__file__ or "").read_bytes() for module in TESTED]
-    return hashlib.sha256(b"".join(told)).hexdigest()[:12]
+    return provenance.code_hash(provenance.STORING_SOURCES)
 
 
 def metrics_of(store: Store) -> dict[str, dict]:

@@ -160,7 +160,7 @@ SOUND = {
 }
 OPTIONS = {
     "run": ["--preset", "--device", "--methods", "--sigma", "--tau-alpha", "--seeds", "--epochs", "--shard", "--time-limit",
-            "--precision", "--engine", "--stack-size", "--results"],
+            "--precision", "--engine", "--stack-size", "--results", "--fresh"],
     "status": ["--device", "--results"],
     "audit": ["-n", "--device", "--seed", "--max-epochs", "--results"],
     "benchmark": ["--device", "--precision", "--stacks", "--rounds", "--out", "--all"],  # it hands them to another script
@@ -174,9 +174,8 @@ OPTIONS["run --engine ray"] = [name for name in OPTIONS["run"] if name != "--eng
 def lines(command: str) -> st.SearchStrategy:
     """Command lines with up to three options, one in ten unknown, most values of a sensible kind."""
     first, *rest = command.split()
-    words = PLAIN if first == "benchmark" else WORDS
     names = st.sampled_from(OPTIONS[command] * 10 + ["--color"] * len(OPTIONS[command]))
-    value = lambda name: SOUND.get(name, NUMERIC) | SOUND.get(name, NUMERIC) | NUMERIC | words  # noqa: E731
+    value = lambda name: SOUND.get(name, NUMERIC) | SOUND.get(name, NUMERIC) | NUMERIC | WORDS  # noqa: E731
     option = names.flatmap(lambda name: value(name).map(lambda v: [name, v]) | st.just([name]))
     beginning = st.sampled_from([[first, name, *rest] for name in REGISTRY]) if first == "run" else st.just([first])
     return st.tuples(beginning, st.lists(option, max_size=3)).map(lambda parts: sum(parts[1], parts[0]))
@@ -239,7 +238,7 @@ def test_a_command_line_runs_or_is_refused_in_a_line(command, nothing_is_handed_
     for line in (
         ["run"],
         ["bogus"],
-        [*command.split(), "--bogus", "two" if command == "benchmark" else "two\nlines"],
+        [*command.split(), "--bogus", "two\nlines"],
         ["run", "main_table", "--epochs", "9" * 400],
     ):
         check(line)
