@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -45,6 +46,8 @@ def main(arguments: list[str]) -> int:
     for name in ("python", "torch", "torchvision"):
         parser.add_argument(name)
     options = parser.parse_args(arguments)
+    options.python = shutil.which(options.python) or parser.error(f"there is no {options.python}.")
+    options.python = str(Path(options.python).absolute())
     version = output(options.python, "-c", "import platform; print(platform.python_version())")
     with tempfile.TemporaryDirectory() as folder:
         clone = Path(folder) / "dtcl"
@@ -59,7 +62,7 @@ def main(arguments: list[str]) -> int:
         raise
     row = {"python": version, "torch": options.torch, "torchvision": options.torchvision, **found, "commit": commit,
            "date": date.today().isoformat()}  # fmt: skip
-    rows = pd.read_csv(OUT) if OUT.exists() else None
+    rows = pd.read_csv(OUT, dtype=str) if OUT.exists() else None
     pd.concat([rows, pd.DataFrame([row])], ignore_index=True).to_csv(OUT, index=False)
     print(row)
     return done.returncode

@@ -13,7 +13,7 @@ from pathlib import Path
 from . import audit, pretrain, selection, work
 from .config import Protocol
 from .device import resolve_device
-from .experiments import PRESETS, REGISTRY, wants_trace
+from .experiments import BESIDE, OUTSIDE, PRESETS, REGISTRY, wants_trace
 from .results import Store
 
 STOPPED = 130  # the exit status shells give an interrupted command
@@ -144,10 +144,15 @@ def run_command(options: argparse.Namespace) -> int:
     )
     store = Store(options.results or work.default_store(options.preset).path)
     if options.fresh:
-        chosen = selection.select(store.load(runs))
-        if chosen.empty:
-            raise ValueError("--fresh needs finished runs to select from; train without it first.")
-        runs = selection.fresh_runs(chosen, runs, len({run.seed for run in runs}))
+        if options.experiment in (*BESIDE, *OUTSIDE):
+            raise ValueError(
+                f"--fresh is for experiments that select among configurations, not for {options.experiment}."
+            )
+        if left := len(store.missing(runs)):
+            raise ValueError(
+                f"--fresh needs the whole grid to select from; {left} of its {len(runs)} runs are missing."
+            )
+        runs = selection.fresh_runs(selection.select(store.load(runs)), runs, len({run.seed for run in runs}))
     if options.shard:
         runs = work.shard_of(runs, *options.shard)
     missing = len(store.missing(runs, wants_trace))

@@ -57,7 +57,7 @@ def read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
         raise ValueError("it is not as it was written")
     try:
         state = torch.load(io.BytesIO(content), map_location=device, weights_only=True)
-    except torch.OutOfMemoryError:
+    except (torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as error:  # whatever the reader stumbles over; its messages are pages long
         raise ValueError(f"it holds more than tensors and plain values ({type(error).__name__})") from None

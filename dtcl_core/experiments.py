@@ -16,6 +16,7 @@ from . import sensitivity
 from .checks import checked_choice, checked_number
 from .config import LAMBDAS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Protocol, Run
 from .methods import ALL_METHODS, METHODS
+from .selection import FRESH_SEED
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Preset:
     changes: Mapping[str, Any] = field(default_factory=dict)
 
 
-MAX_SEEDS = 1000  # a slip of the keyboard is no wish for a million runs
+MAX_SEEDS = FRESH_SEED  # a slip of the keyboard is no wish for a million runs
 PRESETS = {
     "smoke": Preset(2, 1, "real training on a fifth of the images, in seconds", {"split_sizes": (1386, 231, 231, 462)}),
     "laptop": Preset(3, 100, "short runs of a sub-grid, hours on a CPU at most"),

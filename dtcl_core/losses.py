@@ -33,7 +33,7 @@ def _check_positive(name: str, value: float | Tensor) -> None:
 
 def _check_pairs(z: Tensor, **given: Tensor | None) -> None:
     for name, value in given.items():
-        if value is not None and value.shape[-2:] != 2 * z.shape[-2:-1]:
+        if isinstance(value, Tensor) and any(size not in (1, z.shape[-2]) for size in value.shape[-2:]):
             raise ValueError(f"{name} must be [..., {z.shape[-2]}, {z.shape[-2]}], got {tuple(value.shape)}.")
 
 

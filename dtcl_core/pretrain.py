@@ -399,10 +399,11 @@ def train(
     if checkpoint is not None and checkpoint.exists():
         try:
             stack.restore(checkpoint)
-        except torch.OutOfMemoryError:  # the file is sound
+        except (torch.OutOfMemoryError, MemoryError, OSError):  # the file may be sound
             raise
-        except Exception as error:  # whatever a file may hold that is sound but not ours
-            told = f"checkpoint {checkpoint} is not usable ({str(error).partition(chr(10))[0]}); training starts anew."
+        except Exception as error:  # whatever a whole file may hold that is not ours
+            reason = (str(error) or repr(error)).partition("\n")[0]
+            told = f"checkpoint {checkpoint} is not usable ({reason}); training starts anew."
             warnings.warn(told, stacklevel=2)
             stack = Stack(runs, device, precision, record)
         else:

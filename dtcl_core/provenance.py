@@ -32,7 +32,7 @@ NUMERIC_SOURCES = (
     "device",
 )
 # What the harness of `tests/faults.py` puts to the test.
-STORING_SOURCES = ("checkpoint", "results", "traces", "work", "pretrain", "encoder", "evaluate", "device", "provenance")
+STORING_SOURCES = (*NUMERIC_SOURCES, "config", "checkpoint", "results", "traces", "work", "provenance")
 
 
 def statements(source: str) -> str:

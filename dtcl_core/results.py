@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .config import REVISION, Run
+from .config import REVISION, Protocol, Run
 from .data import LABEL_FRACTIONS
 from .evaluate import METRICS
 from .pretrain import Stack
@@ -131,7 +131,7 @@ def write_whole(text: str, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     descriptor, temporary = tempfile.mkstemp(dir=target.parent, suffix=".tmp")
     try:
-        with os.fdopen(descriptor, "w") as file:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
@@ -224,9 +224,7 @@ class Store:
                 warnings.warn(f"{shard.name} is left out: {error.strerror}", stacklevel=3)
                 continue
             if shard.stem.rpartition("-")[2] != content_hash(content):
-                told = (
-                    "is not as it was written (its name ends with a hash of what it held); sound lines of it are used"
-                )
+                told = "is not as it was written, or was renamed: its name ends with a hash of what it held; sound lines of it are used"
                 warnings.warn(f"{shard.name} {told}", stacklevel=3)
             for number, line in enumerate(content.decode("utf-8", errors="replace").splitlines(), 1):
                 if line.strip():
@@ -280,12 +278,16 @@ class Store:
         return frame(wanted)
 
 
+def protocol_hash(protocol: Protocol) -> str:
+    """Eight hexadecimal digits of all that a protocol fixes."""
+    return hashlib.sha256(json.dumps(protocol.canonical(), sort_keys=True).encode()).hexdigest()[:8]
+
+
 def frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     """Rows as a data frame with `COLUMNS`, one line a run and label fraction, in a fixed order."""
     lines = []
     for row in rows:
         run, origin = Run.from_dict(row["run"]), row["provenance"]
-        protocol = json.dumps(run.protocol.canonical(), sort_keys=True)
         for fraction, scores in row["metrics"].items():
             lines.append(
                 {name: getattr(run, name) for name in RUN_COLUMNS}
@@ -299,7 +301,7 @@ def frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
                     "label_fraction": float(fraction),
                     "status": row["status"],
                     "key": row["key"],
-                    "protocol": hashlib.sha256(protocol.encode()).hexdigest()[:8],
+                    "protocol": protocol_hash(run.protocol),
                     "created": origin["created"],
                     "shard": row["shard"],
                 }

@@ -16,8 +16,10 @@ import numpy as np
 import pandas as pd
 
 from .config import HYPERPARAMETERS, Run
+from .results import protocol_hash
 
 SELECTION_FRACTION = 0.01
+FRESH_SEED = 1000  # grids count theirs from 0, to at most so many (`experiments.MAX_SEEDS`)
 # What a cell belongs to: cells compete only within it.
 CONTEXT = ("method", "discriminator", "sigma", "projector", "projector_dim", "epochs", "protocol")
 
@@ -75,15 +77,19 @@ def rows_of(frame: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def fresh_runs(chosen: pd.DataFrame, runs: Sequence[Run], seeds: int = 5) -> list[Run]:
-    """The selected cells on seeds that took no part in the selection.
+    """The selected cells on seeds that take part in no selection: they begin at `FRESH_SEED`, which no grid reaches.
 
     Args:
         chosen: cells as from `select`.
-        runs: the runs among which they were selected; fresh seeds begin after the last of theirs.
+        runs: the runs among which they were selected.
         seeds: how many.
     """
-    names = ["method", "discriminator", "sigma", "projector", "projector_dim", *HYPERPARAMETERS]
-    picked = {tuple(None if pd.isna(v) else v for v in cell) for cell in chosen[names].to_numpy()}
-    first = 1 + max((run.seed for run in runs), default=-1)
-    cells = {replace(run, seed=0): None for run in runs if tuple(getattr(run, name) for name in names) in picked}
-    return [replace(cell, seed=seed) for seed in range(first, first + seeds) for cell in cells]
+    columns = [*CONTEXT, *HYPERPARAMETERS]
+    picked = {tuple(None if pd.isna(v) else v for v in cell) for cell in chosen[columns].to_numpy()}
+
+    def place(run: Run) -> tuple:
+        told = {"epochs": run.protocol.epochs, "protocol": protocol_hash(run.protocol)}
+        return tuple(told[name] if name in told else getattr(run, name) for name in columns)
+
+    cells = {replace(run, seed=0): None for run in runs if place(run) in picked}
+    return [replace(cell, seed=FRESH_SEED + number) for number in range(seeds) for cell in cells]

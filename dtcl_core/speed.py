@@ -19,7 +19,8 @@ PRECISION_METRICS = ("validation", "test_id", "test_ood", "d_test_id")
 def load(name: str, folder: Path | None = None) -> pd.DataFrame:
     """A file of figures, such as "cpu" or "cuda_parts"; empty if it was never measured."""
     path = (folder or FOLDER) / f"{name}.csv"
-    return pd.read_csv(path) if path.exists() else pd.DataFrame()
+    texts = dict.fromkeys(("python", "torch", "torchvision", "commit", "code", "sources"), str)
+    return pd.read_csv(path, dtype=texts) if path.exists() else pd.DataFrame()
 
 
 def stacks(frame: pd.DataFrame) -> pd.DataFrame:

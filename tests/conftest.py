@@ -6,6 +6,7 @@ import signal
 import socket
 import tempfile
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,13 @@ def kept_here(real):
 
 for name in ("connect", "connect_ex", "sendto"):
     setattr(socket.socket, name, kept_here(getattr(socket.socket, name)))
+
+def sends(real):
+    def checked(self, buffers, ancdata=(), flags=0, address=None):
+        return real(self, buffers, ancdata, flags) if address is None else kept_here(real)(self, buffers, ancdata, flags, address)
+    return checked
+
+socket.socket.sendmsg = sends(socket.socket.sendmsg)
 """
 CHAIN = """
 others = [path for path in sys.path if os.path.abspath(path) != os.path.dirname(os.path.abspath(__file__))]
@@ -44,10 +52,16 @@ if spec is not None and spec.loader is not None:
 
 def own_addresses() -> list[str]:
     """Names and addresses of this machine."""
-    try:
-        return ["localhost", "::1", *socket.gethostbyname_ex(socket.gethostname())[2]]
-    except OSError:
-        return ["localhost", "::1"]
+    found = ["localhost", "::1", "", "0.0.0.0", "::"]
+    with suppress(OSError):
+        found += socket.gethostbyname_ex(socket.gethostname())[2]
+    with (
+        suppress(OSError),
+        socket.socket(type=socket.SOCK_DGRAM) as probe,
+    ):  # sends nothing, and tells which address would
+        probe.connect(("198.51.100.1", 9))
+        found.append(probe.getsockname()[0])
+    return found
 
 
 def pytest_configure(config):

@@ -191,9 +191,10 @@ def test_papermill_shows_the_mistake(tmp_path, monkeypatch):
 REACH = """
 import socket
 for reach in (
-    lambda: socket.create_connection(("192.0.2.1", 9), timeout=1),  # an address that belongs to nobody (RFC 5737)
-    lambda: socket.socket().connect_ex(("192.0.2.1", 9)),
-    lambda: socket.socket(type=socket.SOCK_DGRAM).sendto(b"x", ("192.0.2.1", 9)),
+    lambda: socket.create_connection(("198.51.100.1", 9), timeout=1),  # an address that belongs to nobody (RFC 5737)
+    lambda: socket.socket().connect_ex(("198.51.100.1", 9)),
+    lambda: socket.socket(type=socket.SOCK_DGRAM).sendto(b"x", ("198.51.100.1", 9)),
+    lambda: socket.socket(type=socket.SOCK_DGRAM).sendmsg([b"x"], [], 0, ("198.51.100.1", 9)),
 ):
     try:
         reach()
@@ -204,7 +205,7 @@ with socket.create_server(("127.0.0.1", 0)) as server:
     socket.create_connection(server.getsockname()).close()
 print("here")
 """
-KEPT = ["a test tried to reach 192.0.2.1"] * 3 + ["here"]
+KEPT = ["a test tried to reach 198.51.100.1"] * 4 + ["here"]
 
 
 def test_no_process_reaches_another_machine(tmp_path, monkeypatch, capsys):

@@ -237,7 +237,7 @@ def test_mmd_counts_the_pairs_of_domains_that_are_there_and_minds_no_offset():
 def test_a_matrix_of_pairs_of_another_size_is_refused():
     z = torch.randn(4, 3)
     for name in ("tau_neg", "admitted", "weight"):
-        for shape in ((5, 5), (1,), (4, 1)):
+        for shape in ((5, 5), (3,), (4, 3)):
             with pytest.raises(ValueError, match=rf"{name} must be \[\.\.\., 4, 4\]"):
                 losses.info_nce(z, z, 0.1, **{name: torch.ones(shape, dtype=torch.bool)})
     with pytest.raises(ValueError, match="num_domains must be >= 1"):

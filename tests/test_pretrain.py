@@ -391,6 +391,24 @@ def test_a_sound_file_of_odd_content_is_named_and_training_starts_anew(tiny, tmp
     assert again.epoch == tiny.epochs and torch.equal(again.losses[0], stack.losses[0])
 
 
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), PermissionError(13, "denied"), MemoryError()])
+def test_a_checkpoint_that_cannot_be_read_now_is_kept(tiny, tmp_path, monkeypatch, error):
+    path = tmp_path / "c.pt"
+    stack = pretrain.Stack([Run(protocol=tiny)], "cpu")
+    stack.train_epoch()
+    write_checkpoint(stack.state(), path)
+    whole = path.read_bytes()
+
+    def unreadable(*_):
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pretrain, "read_checkpoint", unreadable)
+        with pytest.raises(type(error)):
+            pretrain.train(stack.runs, "cpu", checkpoint=path)
+    assert path.read_bytes() == whole
+
+
 def test_a_checkpoint_of_other_code_or_runs_is_not_used(tiny, tmp_path):
     checkpoint, state = tmp_path / "stack.pt", pretrain.Stack([Run(protocol=tiny)], "cpu").state()
     for change, message in [({"sources": "other"}, "other code"), ({"keys": ["other"]}, "other runs")]:

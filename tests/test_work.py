@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,8 +14,9 @@ import torch
 from dtcl_core import __main__ as command_line
 from dtcl_core import notebook, pretrain, selection, work
 from dtcl_core.config import Protocol, Run
-from dtcl_core.experiments import Experiment
+from dtcl_core.experiments import MAX_SEEDS, REGISTRY, Experiment
 from dtcl_core.results import Store
+from dtcl_core.selection import FRESH_SEED
 from dtcl_core.streams import stream_of
 
 
@@ -123,7 +125,7 @@ def run(*arguments, **kwargs):
         (["--epochs", "0"], "epochs must be an integer >= 1, got 0"),
         (["--device", "tpu"], "device must be auto, cpu or cuda, got 'tpu'"),
         (["--stack-size", "0"], "--stack-size must be at least 1"),
-        (["--fresh"], "--fresh needs finished runs to select from"),
+        (["--fresh"], "--fresh needs the whole grid to select from; 14 of its 14 runs are missing"),
     ],
 )
 def test_a_users_mistake_is_one_line(arguments, message, tmp_path, capsys):
@@ -167,12 +169,25 @@ def test_what_was_selected_is_trained_on_fresh_seeds(tiny, tmp_path, monkeypatch
     assert command_line.main(arguments) == 0
     store = Store(tmp_path)
     (tau,) = selection.select(store.load()).tau_alpha
+    assert command_line.main([*arguments, "--fresh", "--shard", "0/2"]) == 0
     assert command_line.main([*arguments, "--fresh"]) == 0
-    assert "0 of 2 runs exist" in capsys.readouterr().out
-    assert set(store.rows()) == {r.key for r in [*runs, *(Run(tau_alpha=tau, seed=s, protocol=tiny) for s in (2, 3))]}
+    assert "0 of 1 runs exist" in (said := capsys.readouterr().out) and "1 of 2 runs exist" in said
+    fresh = [Run(tau_alpha=tau, seed=seed, protocol=tiny) for seed in (FRESH_SEED, FRESH_SEED + 1)]
+    assert set(store.rows()) == {run.key for run in [*runs, *fresh]}
     monkeypatch.setattr(notebook, "default_store", lambda preset: store)
-    fresh, rows = notebook.confirm(selection.select(store.load(runs)), runs, "core", False, "cpu", seeds=2)
-    assert {run.seed for run in fresh} == {2, 3} and set(rows.seed) == {2, 3} and set(rows.tau_alpha) == {tau}
+    told, rows = notebook.confirm(selection.select(store.load(runs)), runs, "core", False, "cpu", seeds=2)
+    assert told == fresh and set(rows.key) == {run.key for run in fresh}
+    assert not set(fresh) & set(REGISTRY["claims"].runs("smoke", seeds=MAX_SEEDS)), "no grid reaches them"
+    other = [replace(run, protocol=replace(tiny, dropout=0.0)) for run in runs]
+    assert selection.fresh_runs(selection.select(store.load(runs)), [*runs, *other], 2) == fresh, (
+        "a cell has its protocol"
+    )
+
+
+@pytest.mark.parametrize("name", ["claims", "sensitivity", "effective_temperature", "adding_a_method"])
+def test_only_what_selects_has_winners_to_confirm(name, tmp_path, capsys):
+    assert command_line.main(["run", name, "--fresh", "--device", "cpu", "--results", str(tmp_path)]) == 2
+    assert f"not for {name}" in capsys.readouterr().err
 
 
 def test_ctrl_c_and_the_time_limit_end_it_cleanly(tmp_path):
