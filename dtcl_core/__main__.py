@@ -94,8 +94,8 @@ def parser() -> argparse.ArgumentParser:
         "audit",
         help="retrain stored rows and compare",
         description="Retrain randomly picked rows, each with the stack it was trained in. On the same kind of machine, with "
-        "the same code and versions, they must be identical; elsewhere they must agree in distribution over seeds. Exit status: "
-        "0 passed, 1 failed, 3 undecided (too few seeds, or differences that vary too much).",
+        "the same code and versions, they must be identical; elsewhere they must agree in distribution over seeds. "
+        "Exit status: 0 passed, 1 failed, 3 undecided (too few seeds, or differences that vary too much).",
     )
     check.add_argument("-n", type=int, default=1, metavar="N", help="how many rows are picked (default: 1)")
     check.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")

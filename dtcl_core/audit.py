@@ -120,8 +120,8 @@ def compare(stored: dict[str, Any], again: dict[str, Any]) -> dict[str, Any]:
 def verdict(found: pd.DataFrame) -> tuple[str, list[str]]:
     """What an audit comes to (`PASSED`, `UNDECIDED` or `FAILED`), and a sentence for each thing it found.
 
-    It fails if a row that should be identical is not, if one diverges, or if a mean difference is beyond `TOLERANCE` with all
-    of its interval, here of a confidence that all metrics together fail by chance in one audit of twenty at most.
+    It fails if a row that should be identical is not, if one diverges, or if the whole interval of a mean difference lies beyond
+    `TOLERANCE`; that interval is so wide that chance alone fails at most one audit in twenty, all metrics together.
     """
     must, may = found[found.expected == "identical"], found[found.expected != "identical"]
     said = [f"{found.identical.sum()} of {len(found)} rows came out identical, bit for bit."]
@@ -136,7 +136,8 @@ def verdict(found: pd.DataFrame) -> tuple[str, list[str]]:
     if not may.identical.all() and len(seeds) < ENOUGH:
         outcomes.add(UNDECIDED)
         said.append(
-            f"{len(may)} rows from other machines, stacks or code, of fewer than {ENOUGH} seeds: too few to compare in distribution."
+            f"{len(may)} rows from other machines, stacks or code, of fewer than {ENOUGH} seeds: "
+            "too few to compare in distribution."
         )
     elif not may.identical.all():
         for name in METRICS:

@@ -61,7 +61,8 @@ def compute(
     """`work.compute` on a Ray cluster: the one at $RAY_ADDRESS or already joined, else one started on this machine.
 
     Raises:
-        ValueError: for an unknown device or precision, without Ray, or if "cuda" is asked for and the cluster has no GPU, before any training.
+        ValueError: for an unknown device or precision, without Ray, or if "cuda" is asked for and the cluster has no GPU; before
+            any training.
         Interrupted: when `should_stop` turned true; finished stacks are stored, the others start from their workers'
             checkpoints if they meet the same machines again.
     """

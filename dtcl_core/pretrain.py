@@ -1,8 +1,9 @@
 """The engine: trains a stack of runs, of any methods, hyperparameters and seeds, as one network.
 
 One step (`Stack.step`) is: make the views, embed both, ask each method for its loss, sum, step Adam. Nothing in it
-mixes runs, so run r of a stack equals the same run trained alone, and one that diverges harms no other. Runs that share
-seed, sigma and augmentation form a *stream*: they see the same views, made once.
+mixes runs, so run r of a stack is the same run trained alone, rounding aside (training amplifies it: the book's chapter on
+trust has how far), and one that diverges harms no other. Runs that share seed, sigma and augmentation form a *stream*: they
+see the same views, made once.
 
 Whatever is random is drawn on the host by key (`keyed`), an epoch at a time; the state of a stack is therefore its
 parameters, its optimisers and its epoch, and that is all a checkpoint holds.

@@ -22,6 +22,7 @@ SELECTION_FRACTION = 0.01
 FRESH_SEED = 1000  # grids count theirs from 0, to at most so many (`experiments.MAX_SEEDS`)
 # What a cell belongs to: cells compete only within it.
 CONTEXT = ("method", "discriminator", "sigma", "projector", "projector_dim", "epochs", "protocol")
+CELL = (*CONTEXT, *HYPERPARAMETERS)
 
 
 def cell_means(
@@ -35,8 +36,7 @@ def cell_means(
         label_fraction: whose rows are averaged.
     """
     rows = frame[(frame.label_fraction == label_fraction) & (frame.status == "ok")]
-    keys = [*CONTEXT, *HYPERPARAMETERS]
-    return rows.groupby(keys, dropna=False)[metric].agg(["mean", "count"]).reset_index().rename(
+    return rows.groupby(list(CELL), dropna=False)[metric].agg(["mean", "count"]).reset_index().rename(
         columns={"mean": metric, "count": "n"}
     )  # fmt: skip
 
@@ -51,7 +51,7 @@ def select(frame: pd.DataFrame, label_fraction: float = SELECTION_FRACTION) -> p
     Returns:
         One line a context: its hyperparameters, mean `validation`, and `n` seeds.
     """
-    context, cell = list(CONTEXT), [*CONTEXT, *HYPERPARAMETERS]
+    context, cell = list(CONTEXT), list(CELL)
     rows = frame[(frame.label_fraction == label_fraction) & (frame.status == "ok")]
     seeds = rows.groupby(cell, dropna=False).seed.transform("nunique")
     rows = rows[seeds == seeds.groupby([rows[name] for name in context], dropna=False).transform("max")]
@@ -68,12 +68,14 @@ def select(frame: pd.DataFrame, label_fraction: float = SELECTION_FRACTION) -> p
 def rows_of(frame: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
     """The rows of `frame` (all label fractions) that belong to the given cells."""
 
-    def names(table: pd.DataFrame) -> list[tuple]:
-        keys = table[[*CONTEXT, *HYPERPARAMETERS]].astype(object)
-        return list(keys.where(keys.notna(), None).itertuples(index=False, name=None))
+    wanted = set(_names(cells))
+    return frame[np.array([name in wanted for name in _names(frame)], dtype=bool)].reset_index(drop=True)
 
-    wanted = set(names(cells))
-    return frame[np.array([name in wanted for name in names(frame)], dtype=bool)].reset_index(drop=True)
+
+def _names(table: pd.DataFrame) -> list[tuple]:
+    """The cell that each line belongs to, None for what it lacks."""
+    keys = table[list(CELL)].astype(object)
+    return list(keys.where(keys.notna(), None).itertuples(index=False, name=None))
 
 
 def fresh_runs(chosen: pd.DataFrame, runs: Sequence[Run], seeds: int = 5) -> list[Run]:
@@ -84,12 +86,11 @@ def fresh_runs(chosen: pd.DataFrame, runs: Sequence[Run], seeds: int = 5) -> lis
         runs: the runs among which they were selected.
         seeds: how many.
     """
-    columns = [*CONTEXT, *HYPERPARAMETERS]
-    picked = {tuple(None if pd.isna(v) else v for v in cell) for cell in chosen[columns].to_numpy()}
 
-    def place(run: Run) -> tuple:
+    def cell_of(run: Run) -> tuple:
         told = {"epochs": run.protocol.epochs, "protocol": protocol_hash(run.protocol)}
-        return tuple(told[name] if name in told else getattr(run, name) for name in columns)
+        return tuple(told[name] if name in told else getattr(run, name) for name in CELL)
 
-    cells = {replace(run, seed=0): None for run in runs if place(run) in picked}
+    picked = set(_names(chosen))
+    cells = {replace(run, seed=0): None for run in runs if cell_of(run) in picked}
     return [replace(cell, seed=FRESH_SEED + number) for number in range(seeds) for cell in cells]
