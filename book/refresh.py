@@ -31,7 +31,7 @@ def refresh(path: Path) -> None:
 def draw_headline(path: Path) -> None:
     """The README's picture: the main comparison as it stands."""
     figures.use_style()
-    _, measured = notebook.obtain("main_table", "laptop", False, "auto")
+    _, measured = notebook.obtain("main_table", "core", False, "auto")
     rows = selection.rows_of(measured, selection.select(measured))
     rows = rows[rows.label_fraction == selection.SELECTION_FRACTION]
     figure = figures.compare_methods(rows, reported.main_comparison(), ["test_ood", "test_id", "d_test_id"])

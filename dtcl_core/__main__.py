@@ -148,11 +148,14 @@ def run_command(options: argparse.Namespace) -> int:
             raise ValueError(
                 f"--fresh is for experiments that select among configurations, not for {options.experiment}."
             )
-        if left := len(store.missing(runs)):
+        absent, seeds = store.missing(runs), {run.seed for run in runs}
+        least = min(len(seeds), selection.SHARED_SEEDS)
+        if len(seeds - {run.seed for run in absent}) < least:
             raise ValueError(
-                f"--fresh needs the whole grid to select from; {left} of its {len(runs)} runs are missing."
+                f"--fresh needs the whole grid on {least} seeds or more to select from; "
+                f"{len(absent)} of its {len(runs)} runs are missing."
             )
-        runs = selection.fresh_runs(selection.select(store.load(runs)), runs, len({run.seed for run in runs}))
+        runs = selection.fresh_runs(selection.select(store.load(runs)), runs, len(seeds))
     if options.shard:
         runs = work.shard_of(runs, *options.shard)
     missing = len(store.missing(runs, wants_trace))

@@ -29,11 +29,24 @@ from .evidence import (
     Evidence,
     difference,
     one,
+    standing,
     verdict,
 )
 from .statistics import Interval, mean_interval
 
-__all__ = ["CLAIMS", "VERDICTS", "Claim", "Contrast", "Evidence", "details", "judge", "report", "summary", "verdict"]
+__all__ = [
+    "CLAIMS",
+    "VERDICTS",
+    "Claim",
+    "Contrast",
+    "Evidence",
+    "details",
+    "judge",
+    "report",
+    "spoken",
+    "summary",
+    "verdict",
+]
 
 PAPER_EPOCHS = 400
 HIGH = 0.9  # on Test-OOD: what claim 14 calls high
@@ -181,7 +194,7 @@ def no_trend(e: Evidence) -> list[Contrast]:
 
 def projector_lowers(e: Evidence) -> list[Contrast]:
     """Claim 10."""
-    rows = e.heads[e.heads.label_fraction == 0.1]
+    rows = e.heads[(e.heads.label_fraction == 0.1) & (e.heads.status == "ok")]
     # At each kind and width the temperature that validation selects, as everywhere.
     picked = selection.rows_of(rows, selection.select(e.heads[e.heads.label_fraction == 0.01])) if len(rows) else rows
     bare, found = picked[picked.projector.isna()], []
@@ -352,7 +365,7 @@ def judge(evidence: Evidence, only: Sequence[int] | None = None) -> dict[int, li
 
 
 def summary(judged: Mapping[int, Sequence[Contrast]]) -> pd.DataFrame:
-    """A line a claim: number, claim, verdict, how its contrasts speak, and the smallest number of seeds behind one.
+    """A line a claim: number, claim, verdict, why there is none, how its contrasts speak, and the fewest seeds behind one.
 
     Behind the number of open contrasts stands how far the widest of their intervals reaches to either side, in its unit.
     """
@@ -364,19 +377,20 @@ def summary(judged: Mapping[int, Sequence[Contrast]]) -> pd.DataFrame:
         widths = [(c.interval.high - c.interval.low) / 2 for c in contrasts if c.speaks == "open"]
         tally = tally.replace(" open", f" open (to ±{max(widths):.2f})") if widths else tally
         seeds = min((c.interval.n for c in contrasts), default=0)
-        lines.append((claim.number, claim.says, verdict(contrasts), tally, seeds))
-    return pd.DataFrame(lines, columns=["claim", "says", "verdict", "contrasts", "n"])
+        lines.append((claim.number, claim.says, verdict(contrasts), standing(contrasts), tally, seeds))
+    return pd.DataFrame(lines, columns=["claim", "says", "verdict", "standing", "contrasts", "n"])
 
 
 def report(judged: Mapping[int, Sequence[Contrast]], epochs: int = PAPER_EPOCHS, width: int = 78) -> str:
-    """`summary` as text that fits a page: two lines or three a claim. Short runs get no verdicts."""
+    """`summary` as text that fits a page: a few lines a claim. Short runs get no verdicts."""
     lines = []
     if early := epochs < PAPER_EPOCHS:
         lines = [f"Runs of {epochs} epochs, not the paper's {PAPER_EPOCHS}: an early look, no verdicts.", ""]
     for line in summary(judged).itertuples():
-        word = "early look" if early else line.verdict.upper()
-        lines.append(f"{line.claim:>2}  {word:<21}{line.contrasts:<43}n = {line.n}")
+        word = "early look" if early else ": ".join(filter(None, (line.verdict.upper(), line.standing)))
+        lines.append(f"{line.claim:>2}  {word}")
         lines += textwrap.wrap(line.says, width, initial_indent=" " * 4, subsequent_indent=" " * 4)
+        lines.append(f"      {line.contrasts or 'no contrasts'}; n = {line.n}")
     return "\n".join(lines)
 
 
@@ -384,3 +398,17 @@ def details(contrasts: Sequence[Contrast]) -> pd.DataFrame:
     """A line a contrast: what, mean, low, high, n, and how it speaks."""
     lines = [(c.what, *c.interval, c.speaks) for c in contrasts]
     return pd.DataFrame(lines, columns=["contrast", "mean", "low", "high", "n", "speaks"])
+
+
+def spoken(judged: Mapping[int, Sequence[Contrast]], width: int = 78) -> str:
+    """The contrasts of each claim that speak for or against it, with their intervals, as text that fits a page."""
+    lines = []
+    for number, contrasts in judged.items():
+        for word in ("for", "against"):
+            chosen = [contrast for contrast in contrasts if contrast.speaks == word]
+            lines += [f"Claim {number}, {word}:"] * bool(chosen)
+            for what, told in ((f"  {c.what}", f"{c.interval}  n = {c.interval.n}") for c in chosen):
+                fits = len(what) + 2 + len(told) <= width
+                wrapped = textwrap.wrap(what.strip(), width, initial_indent="  ", subsequent_indent="    ")
+                lines += [what + told.rjust(width - len(what))] if fits else [*wrapped, told.rjust(width)]
+    return "\n".join(lines) or "No contrast speaks yet."

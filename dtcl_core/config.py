@@ -134,7 +134,8 @@ class Protocol(Checked):
     kernel_size: int = number(3, low=1, high=27)
     # open: strided convolutions cost a quarter of convolution then pooling.
     downsampling: str = choice("stride", "max_pool", "average_pool")
-    # open: a rate that regularises lightly (calibrated on one seed: 0, 0.1 and 0.25 fit about alike); each unit alone as nn.Dropout does, or whole channels as nn.Dropout2d.
+    # open: a rate that regularises lightly (calibrated on one seed: 0, 0.1 and 0.25 fit about alike, chapter `sensitivity`);
+    # each unit alone as nn.Dropout does, or whole channels as nn.Dropout2d.
     dropout: float = number(0.1, high=0.95)
     dropout_kind: str = choice("element", "channel")
     # open: the order in which the paper lists them. (Dropout and ReLU commute; batch norm and ReLU do not.)

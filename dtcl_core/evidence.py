@@ -78,6 +78,19 @@ def verdict(contrasts: Sequence[Contrast]) -> str:
     return "not reproduced" if 2 * said.count("against") >= len(said) else "not enough runs yet"
 
 
+def standing(contrasts: Sequence[Contrast]) -> str:
+    """Why a claim has no verdict yet: nothing to judge, runs are missing, or the seeds cannot tell; empty where it has one.
+
+    There may be nothing to judge although much was run: some contrasts wait for the last configuration of a grid.
+    """
+    seeds = [contrast.interval.n for contrast in contrasts]
+    if verdict(contrasts) != VERDICTS[-1]:
+        return ""
+    if not any(seeds):
+        return "nothing to judge yet"
+    return "runs missing" if min(seeds) < FULL_SEEDS else f"{min(seeds)} seeds cannot tell"
+
+
 class Evidence:
     """The rows of one protocol, with the selected cells looked up once.
 
@@ -96,10 +109,10 @@ class Evidence:
         frame = frame[~(frame.method.isin(PROPOSED) & (frame.tau_alpha == 1.0))]
         self.tried = frame[frame.projector.isna()]
         sound = frame[frame.status == "ok"]
-        self.heads = sound[(sound.method == "standard") & (sound.sigma == 25.0)]
+        self.heads = frame[(frame.method == "standard") & (frame.sigma == 25.0)]
         self.rows = sound[sound.projector.isna()]
-        self.chosen = selection.rows_of(self.rows, selection.select(self.rows))
-        self.in_grids = selection.select(self.rows[self.rows.tau_alpha < 1.0])
+        self.chosen = selection.rows_of(self.rows, selection.select(self.tried))
+        self.in_grids = selection.select(self.tried[self.tried.tau_alpha < 1.0])
         self.traces = list(traces)
         both = [part for part in (sound, beside) if part is not None and len(part)]
         self.all = pd.concat(both, ignore_index=True).drop_duplicates(["key", "label_fraction"]) if both else sound

@@ -45,9 +45,8 @@ def cells(method: str, preset: str) -> list[Setting]:
     """The hyperparameters tried for a method at one sigma (appendix D of the paper)."""
     uses = ALL_METHODS[method].uses
     if "tau_beta" in uses:
-        # Selected in the paper: (0.075, 0.5) for negatives, (0.175, 1.0) for pairs; we try both for both.
-        chosen = {"dw_negatives": (0.075, 0.5)}.get(method, (0.175, 1.0))
-        both = [(0.075, 0.5), (0.175, 1.0)]
+        paper = {name: (cell["tau_alpha"], cell["tau_beta"]) for name, cell in sensitivity.PAPER_CELLS.items()}
+        chosen, both = paper.get(method, paper["dw_pairs"]), list(paper.values())
         full = [(a, b) for a in TAU_ALPHAS for b in TAU_BETAS]
         pairs = {"smoke": [chosen], "laptop": both, "core": both, "paper": full}[preset]
         return [{"tau_alpha": a, "tau_beta": b} for a, b in pairs]
@@ -229,12 +228,13 @@ REGISTRY = {
         Experiment("projector_head", "the projector figure, at sigma 25", projectors),
         Experiment("effective_temperature", "the temperature figures, by epoch", one_trace),
         Experiment("sensitivity", "the choices that the paper leaves open", sensitivity.settings),
+        Experiment("weight_choices", "choices that only the domain weight sees", sensitivity.weight_settings),
         Experiment("adding_a_method", "claim 13: a weight outside the exponent", outside),
     )
 }
 
 
-BESIDE = ("claims", "sensitivity")
+BESIDE = ("claims", "sensitivity", "weight_choices")  # of other protocols, or all of the others
 # Experiments with cells of their own, which do not compete where hyperparameters are selected.
 OUTSIDE = ("effective_temperature", "adding_a_method")
 

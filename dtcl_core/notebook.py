@@ -13,7 +13,7 @@ from . import selection
 from .checks import checked_choice
 from .config import Run
 from .device import resolve_device
-from .experiments import OUTSIDE, REGISTRY, listed_numbers, wants_trace
+from .experiments import BESIDE, OUTSIDE, REGISTRY, listed_numbers, wants_trace
 from .results import Store, check_writable
 from .traces import Trace
 from .work import compute, default_store
@@ -92,7 +92,7 @@ def obtain(
 
 def competing(frame: pd.DataFrame, preset: str, **options: object) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows of the claims in two parts: those whose cells compete in a selection, and those that only one chapter looks at."""
-    names = [name for name in REGISTRY if name not in ("claims", "sensitivity", *OUTSIDE)]
+    names = [name for name in REGISTRY if name not in (*BESIDE, *OUTSIDE)]
     keys = {run.key for name in names for run in REGISTRY[name].runs(preset, **options)}  # type: ignore[arg-type]
     return frame[frame.key.isin(keys)], frame[~frame.key.isin(keys)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ import pandas as pd
 from .config import HYPERPARAMETERS, Run
 from .experiments import REGISTRY
 from .methods import ALL_METHODS
-from .selection import CONTEXT, SELECTION_FRACTION, select
+from .selection import CONTEXT, SELECTION_FRACTION, compared, select
 from .statistics import mean_interval, paired_difference
 from .traces import KINDS, Trace
 from .work import default_store
@@ -50,11 +51,14 @@ def describe(experiment: str, preset: str, runs: Sequence[Run], frame: pd.DataFr
 
     stored = set(frame.key)
     there = [run for run in runs if run.key in stored]
+    begun = Counter(dataclasses.replace(run, seed=0) for run in there)
+    each = {begun[cell] for cell in {dataclasses.replace(run, seed=0) for run in runs}}
+    uneven = f"  {min(each)} to {max(each)} a configuration" if len(each) > 1 else ""
     lines = [
         f"Preset {preset}: {present} of {wanted} runs exist{_machines(frame)}.",
         f"{'':<28}{'here':>6}{'asked':>7}{'paper':>7}",
         f"{'epochs':<28}{runs[0].protocol.epochs if there else '-':>6}{runs[0].protocol.epochs:>7}{paper[0].protocol.epochs:>7}",
-        f"{'seeds':<28}{seeds(there):>6}{seeds(runs):>7}{seeds(paper):>7}",
+        f"{'seeds':<28}{seeds(there):>6}{seeds(runs):>7}{seeds(paper):>7}{uneven}",
         f"{'sigmas':<28}{sigmas(there):>6}{sigmas(runs):>7}{sigmas(paper):>7}",
     ]
     for method in dict.fromkeys(run.method for run in runs):
@@ -66,7 +70,9 @@ def describe(experiment: str, preset: str, runs: Sequence[Run], frame: pd.DataFr
         lines.append(f"{ALL_METHODS[method].title:<28}{count}{listed}")
     diverged = frame[frame.status == "diverged"].key.nunique()
     if diverged:
-        lines.append(f"{diverged} runs diverged; their cells cannot be selected.")
+        lines.append(
+            f"{diverged} runs diverged; a cell cannot be selected that diverged on a seed on which all are compared."
+        )
     return "\n".join(lines)
 
 
@@ -239,14 +245,13 @@ def selected_and_best(frame: pd.DataFrame, metric: str = "test_ood") -> pd.DataF
     """For each method the cell that validation selects beside the best on a metric, and how many exceed 0.90.
 
     Returns:
-        Columns: method, selected and its mean, best and its mean, gap, above 0.90, cells, n (seeds of the selected cell).
+        Columns: method, selected and its mean, best and its mean, gap, above 0.90; the cells and seeds (n) that selection compares.
     """
-    means = cell_means(frame, ["validation", metric])
+    means = cell_means(compared(frame), ["validation", metric])
     chosen = select(frame)
     lines = []
     for method in (m for m in ALL_METHODS if m in set(means.method)):
         mine = means[means.method == method].set_index(list(HYPERPARAMETERS))
-        mine = mine[mine.n == mine.n.max()]  # as in `selection`: half-trained cells are not compared
         pick = chosen[chosen.method == method].set_index(list(HYPERPARAMETERS)).index[0]
         top = mine[metric].idxmax()
         selected, best = mine.loc[[pick], metric].iloc[0], mine[metric].max()

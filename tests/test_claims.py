@@ -5,6 +5,7 @@ import pytest
 
 from dtcl_core import claims, reported, results
 from dtcl_core.claims import CLAIMS, VERDICTS, Contrast, Evidence, verdict
+from dtcl_core.evidence import standing
 from dtcl_core.config import LAMBDAS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Run
 from dtcl_core.experiments import cells
 from dtcl_core.methods import METHODS
@@ -44,6 +45,13 @@ FEW, AGAINST_FEW = contrast(0.1, 0.11, 0.12), contrast(-0.1, -0.11, -0.12)
 )
 def test_the_rule(contrasts, expected):
     assert verdict(contrasts) == expected and expected in VERDICTS
+    assert (standing(contrasts) == "") == (expected != "not enough runs yet")
+
+
+def test_why_a_claim_has_no_verdict():
+    assert standing([AGAINST, OPEN, OPEN]) == "5 seeds cannot tell"
+    assert standing([AGAINST, FEW]) == standing([FOR, MISSING]) == "runs missing"
+    assert standing([contrast(), contrast()]) == standing([]) == "nothing to judge yet"
 
 
 def test_an_effect_that_is_surely_too_small_speaks_against():
@@ -349,5 +357,17 @@ def test_every_claim_of_the_paper_is_there_and_summed_up():
     table = claims.summary(judged)
     assert list(table.claim) == list(range(1, 16)) and set(table.verdict) <= set(VERDICTS)
     assert table.contrasts[0] == "16 for" and table.n[0] == 5
-    assert len(claims.details(claims.judge(Evidence(papers_rows()))[1])) == 16
+    assert len(claims.details(judged[1])) == 16
+    spoken = claims.spoken(judged)
+    assert (
+        spoken.startswith("Claim 1, for:\n  dw_negatives over standard, test_ood") and "Claim 1, against" not in spoken
+    )
+    assert len(spoken.splitlines()) >= 1 + 16 and all(len(line) <= 78 for line in spoken.splitlines())
+    assert "0.023 [0.022, 0.024]  n = 5" in spoken and claims.spoken({}) == "No contrast speaks yet."
+    few = claims.report(claims.judge(Evidence(papers_rows().query("seed < 2"))))
+    assert (
+        "NOT ENOUGH RUNS YET: runs missing" in few
+        and "NOT ENOUGH RUNS YET: nothing to judge yet" in few
+        and "; n = 2" in few
+    )
     assert (len(TAU_ALPHAS), len(TAU_BETAS), len(LAMBDAS)) == (10, 4, 4)  # the paper's grids

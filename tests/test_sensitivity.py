@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+import torch
 
-from dtcl_core import evaluate, pretrain, results, sensitivity, work
+from dtcl_core import evaluate, pretrain, reported, results, sensitivity, work
 from dtcl_core.config import Protocol, Run
 from dtcl_core.data import LABEL_FRACTIONS
 from dtcl_core.evaluate import METRICS
@@ -119,3 +120,59 @@ def test_a_preset_sizes_what_the_experiment_leaves_to_it_and_no_epochs_are_passe
     for preset in ("laptop", "core", "paper"):
         with pytest.raises(ValueError, match="sensitivity sets the epochs of its runs itself"):
             experiment.runs(preset, epochs=7)
+
+
+def test_choices_of_the_weight_reach_methods_with_a_weight_alone():
+    """Each changes what weighted pairs learn where all are clipped, and not a bit of a method without a weight."""
+    small = Protocol(epochs=1, channels=(4, 4, 4), split_sizes=(512, 128, 128, 128))
+    learned = {}
+    for name, changes in sensitivity.WEIGHT_CHOICES.items():
+        protocol = replace(small, **changes)
+        assert sensitivity.weight_choice(protocol) == name
+        runs = [Run("dw_pairs", 0.05, tau_beta=1.0, protocol=protocol)]
+        runs += [Run(method, 0.1, protocol=protocol) for method in sensitivity.REFERENCES]
+        stack = pretrain.train(runs, "cpu", precision="float32")
+        learned[name] = dict(zip((run.method for run in stack.runs), stack.encoder.weight.detach()))
+    default = learned.pop("default")
+    for name, weights in learned.items():
+        assert all(torch.equal(weights[method], default[method]) for method in sensitivity.REFERENCES), name
+        assert not torch.equal(weights["dw_pairs"], default["dw_pairs"]), name
+    with pytest.raises(ValueError, match="no choice in WEIGHT_CHOICES is {'tau_min': 0.2}"):
+        sensitivity.weight_choice(Protocol(tau_min=0.2))
+
+
+def test_the_papers_cells_are_those_its_tables_select():
+    for method, table in reported.temperature_tables().groupby("method"):
+        chosen = table[table.metric == "validation"].sort_values("value").iloc[-1]
+        assert sensitivity.PAPER_CELLS[method] == {"tau_alpha": chosen.tau_alpha, "tau_beta": chosen.tau_beta}
+
+
+def test_what_a_choice_moves_is_paired_by_seed():
+    runs = REGISTRY["weight_choices"].runs("laptop")
+    best = {"default": 0.075, "tau_min 0.05": 0.175}  # the tau_alpha that validation is made to select
+
+    def value(run, metric):
+        if run.method not in sensitivity.PAPER_CELLS:
+            return 0.55 + 0.01 * run.seed
+        choice = sensitivity.weight_choice(run.protocol)
+        if metric == "validation":
+            return 0.9 if run.tau_alpha == best.get(choice, 0.075) else 0.6
+        return 0.5 + 0.01 * run.seed + (0.2 if choice == "default" else 0.1 if run.tau_alpha == 0.175 else 0.0)
+
+    rows = made_up(runs, value)
+    rows = rows[~((rows.seed == 2) & (rows.method == "same_domain"))]
+    found = sensitivity.weight_effects(rows, runs).set_index(["group", "variation", "metric"])
+    assert len(found) == len(sensitivity.PAPER_CELLS) * len(sensitivity.WEIGHT_CHOICES) * 3
+    line = found.loc["dw_pairs", "tau_min 0.05", "test_id"]
+    assert line.cell == "0.175/1" and line["mean"] == pytest.approx(0.61) and line.n == 3 and line.reported == 0.945
+    assert [line.moved, line.moved_low, line.moved_high] == pytest.approx([-0.1] * 3) and line.moved_n == 3
+    same = [line.same_domain, line.same_domain_low, line.same_domain_high]
+    assert same == pytest.approx([0.05] * 3) and line.same_domain_n == 2 and line.standard_n == 3
+    assert found.loc["dw_pairs", "default", "test_id"].cell == "0.075/0.5"
+    only = REGISTRY["weight_choices"].runs("laptop", methods="dw_negatives")
+    without = sensitivity.weight_effects(rows[rows.method == "dw_negatives"], only)
+    assert (without.same_domain_n == 0).all() and without.moved.notna().all()
+    assert sensitivity.weight_effects(rows.iloc[:0], runs).empty
+    tried = rows[~((rows.protocol == rows.protocol[0]) & (rows.method == "dw_pairs") & (rows.tau_alpha == 0.075))]
+    begun = sensitivity.weight_effects(tried, runs)  # one cell alone cannot have been selected
+    assert len(begun) == len(found) - 3 and len(begun[begun.group == "dw_negatives"]) == len(found) / 2

@@ -6,6 +6,7 @@ import pytest
 from scipy import stats
 
 from dtcl_core import reported, results, selection, statistics, tables
+from dtcl_core.evidence import Evidence
 from dtcl_core.config import Run
 from dtcl_core.experiments import REGISTRY
 from dtcl_core.methods import METHODS
@@ -112,6 +113,75 @@ def test_rows_of_returns_all_fractions_of_the_chosen_cells():
     assert set(chosen.tau_alpha) == {0.2} and len(chosen) == 4
 
 
+def test_seeds_that_one_cell_alone_was_given_do_not_decide():
+    """Three seeds for every strength of a penalty first, five for the one selected: the first three have decided."""
+    good, lucky = {"tau_alpha": 0.1, "lambda_": 0.1}, {"tau_alpha": 0.1, "lambda_": 1.0}
+
+    def rows(first, second, later):
+        entries = [("mmd", good, s, v, v) for s, v in enumerate([*first, *later])]
+        return frame(entries + [("mmd", lucky, s, v, v) for s, v in enumerate(second)])
+
+    chosen = selection.select(rows([0.8] * 3, [0.7] * 3, [0.1, 0.1]))
+    assert chosen.lambda_.tolist() == [0.1] and chosen.n.tolist() == [3]
+    assert len(selection.rows_of(rows([0.8] * 3, [0.7] * 3, [0.1, 0.1]), chosen)) == 2 * 5, "all seeds are shown"
+    assert selection.select(rows([0.8] * 3, [0.9] * 3, [1.0, 1.0])).lambda_.tolist() == [1.0]
+    assert selection.select(rows([0.8] * 3, [0.9, None, 0.9], [1.0, 1.0])).lambda_.tolist() == [0.1], "it diverged"
+    held = selection.held_out(rows([0.8, 0.8, 0.5], [0.7, 0.7, 0.9], [0.6, 0.6]))
+    by = held[held.label_fraction == 0.01].set_index("seed").lambda_
+    assert by.to_dict() == {0: 1.0, 1: 1.0, 2: 0.1}, "seeds 3 and 4 lack what the others select"
+    held = selection.held_out(rows([0.8, 0.8, 0.7], [0.7, 0.7, 0.75], [0.6, 0.6]))
+    by = held[held.label_fraction == 0.01].set_index("seed").lambda_
+    assert by.to_dict() == dict.fromkeys(range(5), 0.1)
+
+
+def test_the_claims_select_what_the_tables_select():
+    """Of two strengths the better one diverged on a seed: neither shows it, nor counts it among the best."""
+    cells = {0.1: [0.8] * 5, 1.0: [0.9, 0.9, None, 0.9, 0.9]}
+    rows = frame(
+        [("mmd", {"tau_alpha": 0.1, "lambda_": k}, s, v, 0.9) for k, of in cells.items() for s, v in enumerate(of)]
+    )
+    assert selection.select(rows).lambda_.tolist() == [0.1]
+    evidence = Evidence(rows)
+    assert set(evidence.chosen.lambda_) == {0.1} and evidence.chosen_cell("mmd") == (0.1, -1.0, 0.1)
+
+
+def test_best_and_selected_are_compared_on_the_same_seeds():
+    strengths = {0.1: ([0.7] * 5, 0.5), 1.0: ([0.6] * 3, 0.95)}  # validation by seed, test
+    entries = [
+        ("mmd", {"tau_alpha": 0.1, "lambda_": k}, s, v, test)
+        for k, (of, test) in strengths.items()
+        for s, v in enumerate(of)
+    ]
+    (line,) = tables.selected_and_best(frame(entries)).itertuples(index=False)
+    assert (line.selected, line.best, line.cells, line.n) == ("0.1/0.1", "0.1/1", 2, 3) and line.gap == pytest.approx(
+        0.45
+    )
+    strengths[1.0] = ([0.9] * 3, 0.95)
+    entries = [
+        ("mmd", {"tau_alpha": 0.1, "lambda_": k}, s, v, test)
+        for k, (of, test) in strengths.items()
+        for s, v in enumerate(of)
+    ]
+    (line,) = tables.selected_and_best(frame(entries)).itertuples(index=False)
+    assert line.selected == line.best == "0.1/1" and line.gap == 0
+
+
+def test_no_seed_scores_its_own_choice():
+    lucky = [0.7, 0.7, 1.0]  # the seed that gives the second cell the highest mean
+    rows = frame(
+        [("standard", {"tau_alpha": 0.1}, s, 0.75, 0.6) for s in range(3)]
+        + [("standard", {"tau_alpha": 0.2}, s, v, v) for s, v in enumerate(lucky)]
+        + [("mmd", {"tau_alpha": 0.1, "lambda_": 1}, 0, 0.4, 0.2)]
+    )
+    assert selection.select(rows[rows.method == "standard"]).tau_alpha.tolist() == [0.2]
+    held = selection.held_out(rows)
+    assert set(held.method) == {"standard"}, "a single seed has no others to select on"
+    by = held[held.label_fraction == 0.01].set_index("seed")
+    assert by.tau_alpha.to_dict() == {0: 0.2, 1: 0.2, 2: 0.1} and by.test_ood.to_dict() == {0: 0.7, 1: 0.7, 2: 0.6}
+    assert len(held) == 2 * len(by), "all label fractions"
+    assert selection.held_out(rows.iloc[:0]).empty
+
+
 def test_reported_numbers_are_the_papers():
     table = reported.load()
     assert len(table) == 363 and table.value.between(0, 1).all()
@@ -195,6 +265,10 @@ def test_description_counts_runs_and_cells():
     assert text.startswith("Preset laptop: 1 of 42 runs exist, on cpu in float32.")
     assert "Domain-Weighted Pairs            1      2     40  tau_alpha/tau_beta: 0.075/0.5" in text
     assert "seeds                            1      3      5" in text
+    cell = {"tau_alpha": 0.075, "tau_beta": 0.5, "protocol": runs[0].protocol}
+    entries = [(m, cell, s, 0.8, 0.5) for m, n in (("dw_pairs", 3), ("dw_negatives", 2)) for s in range(n)]
+    text = tables.describe("main_table", "laptop", runs, frame(entries).assign(device="cpu", precision="float32"))
+    assert "seeds                            3      3      5  0 to 3 a configuration\n" in text
     mixed = pd.concat([there.assign(device=d, precision=p) for d, p in (("cpu", "float32"), ("cuda", "bfloat16"))])
     told = tables.describe("main_table", "laptop", runs, mixed)
     assert "on cpu in float32 and cuda in bfloat16: compared as if alike" in told

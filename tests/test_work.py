@@ -14,7 +14,7 @@ import torch
 from dtcl_core import __main__ as command_line
 from dtcl_core import notebook, pretrain, selection, work
 from dtcl_core.config import Protocol, Run
-from dtcl_core.experiments import MAX_SEEDS, REGISTRY, Experiment
+from dtcl_core.experiments import BESIDE, MAX_SEEDS, OUTSIDE, REGISTRY, Experiment
 from dtcl_core.results import Store
 from dtcl_core.selection import FRESH_SEED
 from dtcl_core.streams import stream_of
@@ -125,7 +125,7 @@ def run(*arguments, **kwargs):
         (["--epochs", "0"], "epochs must be an integer >= 1, got 0"),
         (["--device", "tpu"], "device must be auto, cpu or cuda, got 'tpu'"),
         (["--stack-size", "0"], "--stack-size must be at least 1"),
-        (["--fresh"], "--fresh needs the whole grid to select from; 14 of its 14 runs are missing"),
+        (["--fresh"], "--fresh needs the whole grid on 2 seeds or more to select from; 14 of its 14 runs are missing"),
     ],
 )
 def test_a_users_mistake_is_one_line(arguments, message, tmp_path, capsys):
@@ -161,7 +161,7 @@ def test_run_and_status_from_the_command_line(tmp_path):
 
 
 def test_what_was_selected_is_trained_on_fresh_seeds(tiny, tmp_path, monkeypatch, capsys):
-    runs = [Run(tau_alpha=tau, seed=seed, protocol=tiny) for tau in (0.1, 0.4) for seed in (0, 1)]
+    runs = [Run(tau_alpha=tau, seed=seed, protocol=tiny) for tau in (0.1, 0.4) for seed in range(3)]
     experiment = Experiment("main_table", "made up", lambda preset: [])
     monkeypatch.setattr(Experiment, "runs", lambda self, *arguments, **options: runs)
     monkeypatch.setitem(command_line.REGISTRY, "main_table", experiment)
@@ -169,22 +169,26 @@ def test_what_was_selected_is_trained_on_fresh_seeds(tiny, tmp_path, monkeypatch
     assert command_line.main(arguments) == 0
     store = Store(tmp_path)
     (tau,) = selection.select(store.load()).tau_alpha
+    trained, later = list(runs), [Run(tau_alpha=tau, seed=3, protocol=tiny) for tau in (0.1, 0.4)]
+    runs += later  # three seeds have selected; a fourth is under way
     assert command_line.main([*arguments, "--fresh", "--shard", "0/2"]) == 0
     assert command_line.main([*arguments, "--fresh"]) == 0
-    assert "0 of 1 runs exist" in (said := capsys.readouterr().out) and "1 of 2 runs exist" in said
-    fresh = [Run(tau_alpha=tau, seed=seed, protocol=tiny) for seed in (FRESH_SEED, FRESH_SEED + 1)]
+    assert "0 of 2 runs exist" in (said := capsys.readouterr().out) and "2 of 4 runs exist" in said
+    fresh = [Run(tau_alpha=tau, seed=FRESH_SEED + number, protocol=tiny) for number in range(4)]
+    del runs[:]
+    runs += trained
     assert set(store.rows()) == {run.key for run in [*runs, *fresh]}
     monkeypatch.setattr(notebook, "default_store", lambda preset: store)
-    told, rows = notebook.confirm(selection.select(store.load(runs)), runs, "core", False, "cpu", seeds=2)
+    told, rows = notebook.confirm(selection.select(store.load(runs)), runs, "core", False, "cpu", seeds=4)
     assert told == fresh and set(rows.key) == {run.key for run in fresh}
     assert not set(fresh) & set(REGISTRY["claims"].runs("smoke", seeds=MAX_SEEDS)), "no grid reaches them"
     other = [replace(run, protocol=replace(tiny, dropout=0.0)) for run in runs]
-    assert selection.fresh_runs(selection.select(store.load(runs)), [*runs, *other], 2) == fresh, (
+    assert selection.fresh_runs(selection.select(store.load(runs)), [*runs, *other], 4) == fresh, (
         "a cell has its protocol"
     )
 
 
-@pytest.mark.parametrize("name", ["claims", "sensitivity", "effective_temperature", "adding_a_method"])
+@pytest.mark.parametrize("name", [*BESIDE, *OUTSIDE])
 def test_only_what_selects_has_winners_to_confirm(name, tmp_path, capsys):
     assert command_line.main(["run", name, "--fresh", "--device", "cpu", "--results", str(tmp_path)]) == 2
     assert f"not for {name}" in capsys.readouterr().err
