@@ -6,6 +6,9 @@ CONSTRAINTS ?=
 READY := $(VENV)/.ready$(CONSTRAINTS)
 TORCH ?= 2.6.0
 TORCHVISION ?= 0.21.0
+# Gigabytes are fetched: pip goes on where a connection broke, and is called again where that did not help.
+export PIP_RETRIES ?= 10
+export PIP_RESUME_RETRIES ?= 10
 
 # What needs no notebook, book or cluster; run by `make test-core` on other versions of Python and PyTorch.
 NOT_CORE := book pages package figures cluster chapter_parameters speed
@@ -16,7 +19,10 @@ CORE := tests $(NOT_CORE:%=--ignore=tests/test_%.py)
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --upgrade pip
-	$(VENV)/bin/python -m pip install --quiet $(addprefix -c ,$(CONSTRAINTS)) -e ".[book,test]"
+	for pause in 10 60 0; do \
+		$(VENV)/bin/python -m pip install --quiet $(addprefix -c ,$(CONSTRAINTS)) -e ".[book,test]" && exit 0; \
+		sleep $$pause; \
+	done; exit 1
 	touch $(READY)
 
 book: $(READY)  ## build the book into _build/html
