@@ -149,12 +149,14 @@ def run_command(options: argparse.Namespace) -> int:
                 f"--fresh is for experiments that select among configurations, not for {options.experiment}."
             )
         absent, seeds = store.missing(runs), {run.seed for run in runs}
-        least = min(len(seeds), selection.SHARED_SEEDS)
-        if len(seeds - {run.seed for run in absent}) < least:
+        whole, least = len(seeds - {run.seed for run in absent}), min(len(seeds), selection.SHARED_SEEDS)
+        if whole < least:
             raise ValueError(
                 f"--fresh needs the whole grid on {least} seeds or more to select from; "
                 f"{len(absent)} of its {len(runs)} runs are missing."
             )
+        note = "; with all of them it may select others" if whole < len(seeds) else ""
+        print(f"The whole grid has {whole} of {len(seeds)} seeds{note}.")
         runs = selection.fresh_runs(selection.select(store.load(runs)), runs, len(seeds))
     if options.shard:
         runs = work.shard_of(runs, *options.shard)

@@ -13,7 +13,7 @@ accuracies, which is below all that the paper reports; zero for other quantities
 So no claim falls by what the runs could not see. A contrast that claims a quantity to be nothing speaks for if its interval
 lies within a margin around zero, against if it lies outside. Nothing is corrected for there being several contrasts: the
 chapter shows every one. Cells at tau_alpha = 1 of the domain-weighted methods took part in the calibration and are left out.
-In whole grids, a run that diverged counts as chance.
+A run that diverged counts as chance.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from . import experiments, selection
 from .config import HYPERPARAMETERS
+from .evaluate import METRICS
 from .statistics import Interval, mean_interval
 from .traces import Trace
 
@@ -98,20 +100,28 @@ class Evidence:
         frame: rows as from `results.Store.load`.
         traces: recorded runs of claim 11, one a seed.
         beside: rows of cells outside the grids that are compared; only claim 13 looks at them.
+        held_out: score each seed with the cell that the other seeds select, instead of one cell that all select.
 
     Raises:
         ValueError: for rows of more than one protocol, or number of epochs.
     """
 
-    def __init__(self, frame: pd.DataFrame, traces: Sequence[Trace] = (), beside: pd.DataFrame | None = None):
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        traces: Sequence[Trace] = (),
+        beside: pd.DataFrame | None = None,
+        held_out: bool = False,
+    ):
         if len(frame[["protocol", "epochs"]].drop_duplicates()) > 1:
             raise ValueError("evidence must be of one protocol and one number of epochs; rows of several were given.")
         frame = frame[~(frame.method.isin(PROPOSED) & (frame.tau_alpha == 1.0))]
         self.tried = frame[frame.projector.isna()]
         sound = frame[frame.status == "ok"]
         self.heads = frame[(frame.method == "standard") & (frame.sigma == 25.0)]
-        self.rows = sound[sound.projector.isna()]
-        self.chosen = selection.rows_of(self.rows, selection.select(self.tried))
+        tried = self.tried
+        chosen = selection.held_out(tried) if held_out else selection.rows_of(tried, selection.select(tried))
+        self.chosen = chosen.fillna(dict.fromkeys(METRICS, CHANCE))
         self.in_grids = selection.select(self.tried[self.tried.tau_alpha < 1.0])
         self.traces = list(traces)
         both = [part for part in (sound, beside) if part is not None and len(part)]
@@ -135,9 +145,9 @@ class Evidence:
     def best_baseline(
         self, metric: str, sigma: float = 50.0, fraction: float = 0.01, among: Sequence[str] = BASELINES, sign: int = 1
     ) -> pd.Series:
-        """The baseline with the highest mean (times `sign`) on the seeds that all have, by seed."""
+        """For each seed that all have, the baseline with the highest mean (times `sign`) over the others."""
         table = pd.concat([self.selected(method, metric, sigma, fraction) for method in among], axis=1, join="inner")
-        return table.iloc[:, (sign * table.mean()).argmax()] if len(table) else NOTHING
+        return best_elsewhere(table, sign)
 
     def chosen_cell(self, method: str, sigma: float = 50.0) -> tuple[float, ...] | None:
         """The configuration that is selected among those of `cells`, as that names it; None without rows."""
@@ -160,6 +170,25 @@ class Evidence:
         table = self.cells(method, metric, sigma)
         wanted = sum(cell["tau_alpha"] < 1.0 for cell in experiments.cells(method, "paper"))
         return table if table.shape[1] == wanted else table.iloc[:, :0]
+
+
+def best_elsewhere(table: pd.DataFrame, sign: int = 1) -> pd.Series:
+    """For each seed (row), the value in the column whose mean (times `sign`) is highest over the *other* seeds.
+
+    Picked on the very seeds it is scored on, the best of several alike would look better than any of them. Empty for fewer
+    than two seeds.
+    """
+    if len(table) < 2:
+        return NOTHING
+    picked = [int((sign * table.drop(index=seed).mean()).argmax()) for seed in table.index]
+    return pd.Series(table.to_numpy()[np.arange(len(table)), picked], table.index)
+
+
+def sized_elsewhere(effect: pd.Series) -> pd.Series:
+    """An effect by seed, its sign that of the mean over the other seeds: noise alone has mean zero, a size would not."""
+    effect = effect.dropna()
+    others = (effect.sum() - effect) / max(len(effect) - 1, 1)
+    return effect * np.sign(others)
 
 
 def named(rows: pd.DataFrame) -> list[tuple[float, ...]]:

@@ -166,6 +166,9 @@ def test_what_was_selected_is_trained_on_fresh_seeds(tiny, tmp_path, monkeypatch
     monkeypatch.setattr(Experiment, "runs", lambda self, *arguments, **options: runs)
     monkeypatch.setitem(command_line.REGISTRY, "main_table", experiment)
     arguments = ["run", "main_table", "--device", "cpu", "--results", str(tmp_path)]
+    for two_whole_seeds in ("0/3", "1/3"):
+        assert command_line.main([*arguments, "--shard", two_whole_seeds]) == 0
+    assert command_line.main([*arguments, "--fresh"]) == 2 and "2 of its 6 runs are missing" in capsys.readouterr().err
     assert command_line.main(arguments) == 0
     store = Store(tmp_path)
     (tau,) = selection.select(store.load()).tau_alpha
@@ -174,6 +177,7 @@ def test_what_was_selected_is_trained_on_fresh_seeds(tiny, tmp_path, monkeypatch
     assert command_line.main([*arguments, "--fresh", "--shard", "0/2"]) == 0
     assert command_line.main([*arguments, "--fresh"]) == 0
     assert "0 of 2 runs exist" in (said := capsys.readouterr().out) and "2 of 4 runs exist" in said
+    assert "The whole grid has 3 of 4 seeds; with all of them it may select others." in said
     fresh = [Run(tau_alpha=tau, seed=FRESH_SEED + number, protocol=tiny) for number in range(4)]
     del runs[:]
     runs += trained
