@@ -89,12 +89,17 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
         axis.set_title(METRIC_TITLES[metric])
         lowest = min([0.42, *(v for line in axis.lines for v in line.get_xdata() if np.isfinite(v))])
         axis.set_xlim(max(lowest - 0.02, -0.02), 1.02)
+        for place, method in enumerate(order):
+            interval = statistics.mean_interval(rows.loc[rows.method == method, metric].to_numpy())
+            _mark_cut(axis, interval.low, interval.high, place, method_color(method))
         axis.grid(axis="y", visible=False)
     first = np.atleast_1d(axes)[0]
     first.set_yticks(range(len(order)), [ALL_METHODS[m].title for m in order])
     first.invert_yaxis()
     keys = [
-        plt.Line2D([], [], marker="o", linestyle="-", color="0.3", label="measured: mean, 95 % interval"),
+        plt.Line2D(
+            [], [], marker="o", linestyle="-", color="0.3", label="measured: mean, 95 % interval (arrow: goes on)"
+        ),
         plt.Line2D(
             [], [], marker="o", linestyle="", color="0.3", alpha=0.45, markersize=4, label="measured: each seed"
         ),
@@ -365,12 +370,13 @@ def temperature_ridges(trace: Trace, tau_alpha: float, ridges: int = 9) -> Figur
     return figure
 
 
-def open_choices(effects: pd.DataFrame, titles: dict[str, str]) -> Figure:
+def open_choices(effects: pd.DataFrame, titles: dict[str, str], epochs: int) -> Figure:
     """What each way of settling the open choices measures, beside what is reported: a panel a group.
 
     Args:
         effects: columns variation, group, metric, reported, mean, low, high.
         titles: of the groups to show.
+        epochs: of the runs that were measured.
     """
     order = list(dict.fromkeys(effects.variation))
     figure, axes = plt.subplots(
@@ -378,6 +384,7 @@ def open_choices(effects: pd.DataFrame, titles: dict[str, str]) -> Figure:
     )
     colors = dict(zip(METRIC_TITLES, ("#0072B2", "#D55E00", "#009E73", "#7F7F7F")))
     for axis, (group, name) in zip(axes, titles.items()):
+        axis.set_xlim(0.38, 1.02)
         mine = effects[effects.group == group]
         for place, metric in enumerate(dict.fromkeys(mine.metric)):
             part, shift = mine[mine.metric == metric], 0.2 * (place - 1)
@@ -385,7 +392,9 @@ def open_choices(effects: pd.DataFrame, titles: dict[str, str]) -> Figure:
             axis.hlines(where, part.low, part.high, color=colors[metric], linewidth=1.4, alpha=0.6)
             axis.plot(part["mean"], where, "o", color=colors[metric], markersize=5)
             axis.axvline(part.reported.iloc[0], color=colors[metric], linestyle="--", linewidth=1)
-        axis.set(title=name, xlim=(0.38, 1.02), xticks=(0.5, 0.75, 1.0))
+            for low, high, spot in zip(part.low, part.high, where):
+                _mark_cut(axis, low, high, spot, colors[metric])
+        axis.set(title=name, xticks=(0.5, 0.75, 1.0))
         axis.grid(axis="y", visible=False)
     axes[0].set_yticks(range(len(order)), order)
     axes[0].invert_yaxis()
@@ -394,9 +403,19 @@ def open_choices(effects: pd.DataFrame, titles: dict[str, str]) -> Figure:
             [], [], marker="o", linestyle="--", color=color, label=METRIC_TITLES[metric].removesuffix(" accuracy")
         )
         for metric, color in colors.items()
+        if metric in set(effects.metric)
     ]
-    figure.legend(handles=keys, loc="outside lower center", ncols=4, title="dots: measured; dashed lines: reported")
+    told = f"dots: measured, {epochs} epochs (arrow: the interval goes on); dashed lines: reported, 400 epochs"
+    figure.legend(handles=keys, loc="outside lower center", ncols=4, title=told)
     return figure
+
+
+def _mark_cut(axis: plt.Axes, low: float, high: float, place: float, color: object) -> None:
+    """An arrow at each edge of the panel that an interval goes on beyond."""
+    left, right = axis.get_xlim()
+    for edge, marker, beyond in ((left, "<", low < left), (right, ">", high > right)):
+        if beyond:
+            axis.plot(edge, place, marker, color=color, markersize=6, clip_on=False)
 
 
 def save(figure: Figure, name: str, folder: str | None) -> None:
