@@ -397,7 +397,7 @@ def open_choices(effects: pd.DataFrame, titles: dict[str, str], epochs: int) -> 
         axis.set(title=name, xticks=(0.5, 0.75, 1.0))
         axis.grid(axis="y", visible=False)
     axes[0].set_yticks(range(len(order)), order)
-    axes[0].set_ylim(len(order) - 0.5, -0.5)
+    axes[0].set_ylim(max(len(order), 1) - 0.5, -0.5)
     keys = [
         plt.Line2D(
             [], [], marker="o", linestyle="--", color=color, label=METRIC_TITLES[metric].removesuffix(" accuracy")
