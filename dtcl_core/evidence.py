@@ -2,9 +2,9 @@
 
 A *contrast* is a quantity, one value a seed, that a claim says is positive. Its 95 % t interval over seeds speaks *for*
 the claim if it lies above zero, *against* it if it lies below the smallest size worth the name (`LEAST` for a difference of
-accuracies, which is below all that the paper reports; zero for other quantities), and is *open* otherwise; with fewer than
-`MIN_SEEDS` seeds, or without the runs it needs, it is *missing*. The verdict, once every contrast rests on the paper's
-`FULL_SEEDS`:
+accuracies, which is below all leads that they take from the paper; zero for other quantities), and is *open* otherwise; with
+fewer than `MIN_SEEDS` seeds, or without the runs it needs, it is *missing*. The verdict, once every contrast rests on the
+paper's `FULL_SEEDS`:
 
 - all for: reproduced;  more than half for, the others against or open: partly;
 - at least half against: not reproduced;
@@ -13,7 +13,7 @@ accuracies, which is below all that the paper reports; zero for other quantities
 So no claim falls by what the runs could not see. A contrast that claims a quantity to be nothing speaks for if its interval
 lies within a margin around zero, against if it lies outside. Nothing is corrected for there being several contrasts: the
 chapter shows every one. Cells at tau_alpha = 1 of the domain-weighted methods took part in the calibration and are left out.
-A run that diverged counts as chance.
+In whole grids, a run that diverged counts as chance; elsewhere its seed is missing, and without five there is no verdict.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ import pandas as pd
 
 from . import experiments, selection
 from .config import HYPERPARAMETERS
-from .evaluate import METRICS
 from .statistics import Interval, mean_interval
 from .traces import Trace
 
@@ -121,7 +120,7 @@ class Evidence:
         self.heads = frame[(frame.method == "standard") & (frame.sigma == 25.0)]
         tried = self.tried
         chosen = selection.held_out(tried) if held_out else selection.rows_of(tried, selection.select(tried))
-        self.chosen = chosen.fillna(dict.fromkeys(METRICS, CHANCE))
+        self.chosen = chosen[chosen.status == "ok"]
         self.in_grids = selection.select(self.tried[self.tried.tau_alpha < 1.0])
         self.traces = list(traces)
         both = [part for part in (sound, beside) if part is not None and len(part)]

@@ -224,7 +224,7 @@ def test_the_best_of_baselines_that_are_alike_is_no_better_than_one_of_them():
     assert best_elsewhere(table.iloc[:1]).empty
 
 
-def test_scored_where_no_seed_chose_and_a_run_that_diverged_at_chance():
+def test_scored_where_no_seed_chose():
     """The better cell by four seeds is spoiled by the fifth, which alone picks the other: held out, it cannot."""
     strengths, marks = (0.1, 1.0), {}
     for lambda_, values in zip(strengths, ([0.6, 0.6, 0.6, 0.6, 0.9], [0.65, 0.65, 0.65, 0.65, 0.5])):
@@ -241,10 +241,6 @@ def test_scored_where_no_seed_chose_and_a_run_that_diverged_at_chance():
         3: 0.1,
         4: 1.0,
     }
-    broken = (frame.seed == 3) & (frame.lambda_ == 0.1)
-    only = frame[frame.lambda_ == 0.1].copy()
-    only.loc[broken, "status"], only.loc[broken, list(METRICS)] = "diverged", np.nan
-    assert Evidence(only).selected("mmd", "test_ood").tolist() == [0.1, 0.1, 0.1, 0.5, 0.1]
 
 
 def test_a_run_that_diverged_counts_as_chance_in_a_whole_grid():
@@ -341,6 +337,10 @@ def test_claim_11_on_made_up_traces():
     assert verdict(claims.judge(Evidence(empty, converging))[11]) == "reproduced"
     parting = [trace(seed, (49, 52), (10, 88)) for seed in range(5)]
     assert verdict(claims.judge(Evidence(empty, parting))[11]) in ("not reproduced", "partly")
+    hardly = [trace(seed, (10, 88), (11, 87)) for seed in range(5)]
+    assert verdict(claims.judge(Evidence(empty, hardly))[11]) == "not reproduced", (
+        "a start that is low is not convergence"
+    )
     assert verdict(claims.judge(Evidence(empty, converging[:2]))[11]) == "not enough runs yet"
 
 
