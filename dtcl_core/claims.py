@@ -45,6 +45,7 @@ __all__ = [
     "details",
     "judge",
     "report",
+    "side_by_side",
     "spoken",
     "summary",
     "verdict",
@@ -392,6 +393,13 @@ def details(contrasts: Sequence[Contrast]) -> pd.DataFrame:
     """A line a contrast: what, mean, low, high, n, and how it speaks."""
     lines = [(c.what, *c.interval, c.speaks) for c in contrasts]
     return pd.DataFrame(lines, columns=["contrast", "mean", "low", "high", "n", "speaks"])
+
+
+def side_by_side(number: int, judged: Mapping[str, Contrast], width: int = 78) -> str:
+    """A contrast of a claim as several judgements have it, by their names: how it speaks, its interval and n, a line each."""
+    lines = textwrap.wrap(f"Claim {number}: {next(iter(judged.values())).what}", width, subsequent_indent="    ")
+    lines += [f"    {name:<10}{c.speaks:<9}{str(c.interval):>24}  n = {c.interval.n}" for name, c in judged.items()]
+    return "\n".join(lines)
 
 
 def spoken(judged: Mapping[int, Sequence[Contrast]], width: int = 78) -> str:

@@ -55,6 +55,12 @@ def test_why_a_claim_has_no_verdict():
     assert standing([contrast(), contrast()]) == standing([]) == "nothing to judge yet"
 
 
+def test_a_contrast_as_two_judgements_have_it():
+    told = claims.side_by_side(3, {"as above": FOR, "held out": AGAINST_FEW}).splitlines()
+    assert told[0] == "Claim 3: made up" and told[1].split()[:3] == ["as", "above", "for"]
+    assert told[2].split()[:4] == ["held", "out", "against", "-0.110"] and told[2].endswith("n = 3")
+
+
 def test_an_effect_that_is_surely_too_small_speaks_against():
     small = mean_interval([0.001, -0.001, 0.002, 0.0, -0.002])
     assert Contrast("an accuracy", small, least=claims.LEAST).speaks == "against"
