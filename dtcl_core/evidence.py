@@ -1,19 +1,14 @@
-"""What a claim is judged by: rows and traces as evidence, quantities over seeds as contrasts, and the verdict's rule.
+"""What a claim is judged by: rows and traces as evidence, and quantities over seeds as contrasts.
 
 A *contrast* is a quantity, one value a seed, that a claim says is positive. Its 95 % t interval over seeds speaks *for*
 the claim if it lies above zero, *against* it if it lies below the smallest size worth the name (`LEAST` for a difference of
 accuracies, which is below all leads that they take from the paper; zero for other quantities), and is *open* otherwise; with
-fewer than `MIN_SEEDS` seeds, or without the runs it needs, it is *missing*. The verdict, once every contrast rests on the
-paper's `FULL_SEEDS`:
+fewer than `MIN_SEEDS` seeds, or without the runs it needs, it is *missing*. `verdicts` makes a verdict of them.
 
-- all for: reproduced;  more than half for, the others against or open: partly;
-- at least half against: not reproduced;
-- else the intervals are too wide to tell, and it is as before five seeds: not enough runs yet.
-
-So no claim falls by what the runs could not see. A contrast that claims a quantity to be nothing speaks for if its interval
-lies within a margin around zero, against if it lies outside. Nothing is corrected for there being several contrasts: the
-chapter shows every one. Cells at tau_alpha = 1 of the domain-weighted methods took part in the calibration and are left out.
-In whole grids, a run that diverged counts as chance; elsewhere its seed is missing, and without five there is no verdict.
+A contrast that claims a quantity to be nothing speaks for if its interval lies within a margin around zero, against if it
+lies outside. Nothing is corrected for there being several contrasts: the chapter shows every one. Cells at tau_alpha = 1 of
+the domain-weighted methods took part in the calibration and are left out. In whole grids, a run that diverged counts as
+chance; elsewhere its seed is missing.
 """
 
 from __future__ import annotations
@@ -30,13 +25,11 @@ from .statistics import Interval, mean_interval
 from .traces import Trace
 
 MIN_SEEDS = 3
-FULL_SEEDS = 5
 LEAST = 0.005  # the smallest difference of accuracies worth the name
 MARGIN = 0.02  # of accuracy: what "alike", "among the best" and "well short" mean
 CHANCE = 0.5  # accuracy between two digits
 PROPOSED = ("dw_negatives", "dw_pairs")
 BASELINES = ("standard", "same_domain", "mmd", "dann")
-VERDICTS = ("reproduced", "partly", "not reproduced", "not enough runs yet")
 NOTHING = pd.Series(dtype=float)
 
 
@@ -67,29 +60,6 @@ class Contrast:
             outside = self.interval.low > self.within or self.interval.high < -self.within
             return "against" if outside else "open"
         return "for" if self.interval.low > 0 else "against" if self.interval.high < self.least else "open"
-
-
-def verdict(contrasts: Sequence[Contrast]) -> str:
-    """One of `VERDICTS`, by the rule in this module's first lines."""
-    said = [contrast.speaks for contrast in contrasts]
-    if min((contrast.interval.n for contrast in contrasts), default=0) < FULL_SEEDS:
-        return "not enough runs yet"
-    if 2 * said.count("for") > len(said):
-        return "reproduced" if set(said) == {"for"} else "partly"
-    return "not reproduced" if 2 * said.count("against") >= len(said) else "not enough runs yet"
-
-
-def standing(contrasts: Sequence[Contrast]) -> str:
-    """Why a claim has no verdict yet: nothing to judge, runs are missing, or the seeds cannot tell; empty where it has one.
-
-    There may be nothing to judge although much was run: some contrasts wait for the last configuration of a grid.
-    """
-    seeds = [contrast.interval.n for contrast in contrasts]
-    if verdict(contrasts) != VERDICTS[-1]:
-        return ""
-    if not any(seeds):
-        return "nothing to judge yet"
-    return "runs missing" if min(seeds) < FULL_SEEDS else f"{min(seeds)} seeds cannot tell"
 
 
 class Evidence:

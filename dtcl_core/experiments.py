@@ -104,7 +104,7 @@ def outside(preset: str) -> list[Setting]:
     ]
 
 
-FOLLOWED = {"method": "dw_pairs", "sigma": 50.0, "tau_alpha": 0.125, "tau_beta": 0.1, "discriminator": "global"}
+FOLLOWED = {"method": "dw_pairs", "sigma": 50.0, **sensitivity.OFF_FLOOR, "discriminator": "global"}
 
 
 def one_trace(preset: str) -> list[Setting]:

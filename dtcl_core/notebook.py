@@ -104,7 +104,7 @@ def confirm(
 
     Args:
         chosen: cells as from `selection.select`.
-        runs: the runs among which they were selected; fresh seeds begin after the last of theirs.
+        runs: the runs among which they were selected; fresh seeds begin beyond all that a grid may have.
         preset, compute_missing, device: as for `obtain`.
         seeds: how many.
     """

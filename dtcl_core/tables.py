@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 
 from .config import HYPERPARAMETERS, Run
+from .data import ColoredDigits
 from .experiments import REGISTRY
 from .methods import ALL_METHODS
 from .selection import CONTEXT, SELECTION_FRACTION, compared, select
-from .statistics import mean_interval, paired_difference
+from .statistics import mean_interval, paired_difference, unpaired_difference
 from .traces import KINDS, Trace
 from .work import default_store
 
@@ -123,6 +124,53 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> 
             value = told.iloc[0] if len(told) else float("nan")
             lines.append((method.title, value, interval.mean, interval.low, interval.high, interval.n))
     return pd.DataFrame(lines, columns=["method", "reported", "measured", "low", "high", "n"])
+
+
+def again(rows: pd.DataFrame, fresh: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The same cells on other seeds: their mean there, and what it differs by.
+
+    Args:
+        rows, fresh: selected rows at one label fraction, one a method and seed; `fresh` are of other seeds.
+        metric: the metric column to show.
+
+    Returns:
+        Columns: method, first (mean of `rows`), fresh, low, high and n (mean of `fresh`, its 95 % interval), change (with
+        how far Welch's 95 % interval reaches).
+    """
+    lines = []
+    for name, method in ALL_METHODS.items():
+        before, after = (part.loc[part.method == name, metric] for part in (rows, fresh))
+        if len(before) or len(after):
+            change = unpaired_difference(after, before)
+            told = f"{change.mean:.3f} ±{(change.high - change.low) / 2:.3f}" if change.n > 1 else "-"
+            lines.append((method.title, before.mean(), *mean_interval(after), told))
+    return pd.DataFrame(lines, columns=["method", "first", "fresh", "low", "high", "n", "change"])
+
+
+def extremes(rows: pd.DataFrame, runs: Sequence[Run], metric: str = "test_ood", near: float = 0.01) -> pd.DataFrame:
+    """The lowest and highest accuracy over seeds, and how many are what calling every digit the same would score.
+
+    Args:
+        rows: rows of one label fraction.
+        runs: runs among which theirs are.
+        metric: a split's accuracy.
+        near: accuracies that far from the share of a class in that split, or nearer, count.
+
+    Returns:
+        Columns: method, lowest, highest, one class (how many are near either share) and n.
+    """
+    run_of = {run.key: run for run in runs}
+    lines, shares = [], {}
+    for name in (name for name in ALL_METHODS if name in set(rows.method)):
+        part, count = rows[rows.method == name], 0
+        for key, value in zip(part.key, part[metric]):
+            p, seed = run_of[key].protocol, run_of[key].seed
+            if seed not in shares:
+                digits = ColoredDigits(seed=seed, sizes=p.split_sizes, stratified=p.stratified_splits)
+                shares[seed] = float(digits.labels(metric).float().mean())
+            count += min(abs(value - shares[seed]), abs(value - (1 - shares[seed]))) <= near
+        lines.append((title(name), part[metric].min(), part[metric].max(), count, part[metric].notna().sum()))
+    return pd.DataFrame(lines, columns=["method", "lowest", "highest", "one class", "n"])
 
 
 def differences(rows: pd.DataFrame, metric: str, baseline: str = "standard") -> pd.DataFrame:

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import torch
 
-from dtcl_core import evaluate, pretrain, reported, results, sensitivity, work
+from dtcl_core import evaluate, pretrain, reported, results, sensitivity, statistics, work
 from dtcl_core.config import Protocol, Run
 from dtcl_core.data import LABEL_FRACTIONS
 from dtcl_core.evaluate import METRICS
@@ -156,6 +156,8 @@ def test_what_a_choice_moves_is_paired_by_seed():
             return 0.55 + 0.01 * run.seed
         choice = sensitivity.weight_choice(run.protocol)
         if metric == "validation":
+            if run.tau_alpha == sensitivity.OFF_FLOOR["tau_alpha"]:
+                return 0.99  # takes part in no selection
             return 0.9 if run.tau_alpha == best.get(choice, 0.075) else 0.6
         return 0.5 + 0.01 * run.seed + (0.2 if choice == "default" else 0.1 if run.tau_alpha == 0.175 else 0.0)
 
@@ -176,3 +178,27 @@ def test_what_a_choice_moves_is_paired_by_seed():
     tried = rows[~((rows.protocol == rows.protocol[0]) & (rows.method == "dw_pairs") & (rows.tau_alpha == 0.075))]
     begun = sensitivity.weight_effects(tried, runs)  # one cell alone cannot have been selected
     assert len(begun) == len(found) - 3 and len(begun[begun.group == "dw_negatives"]) == len(found) / 2
+
+
+def test_the_cell_off_the_floor_is_compared_where_all_cells_were_run():
+    """Eq. 3 stays above the floor there for any weight, and falls below it in both cells of the paper."""
+    floor, runs = Protocol().tau_min, REGISTRY["weight_choices"].runs("laptop")
+    lowest = {tuple(c.values()): c["tau_alpha"] - c["tau_beta"] / 2 for c in sensitivity.PAPER_CELLS.values()}
+    off = sensitivity.OFF_FLOOR
+    assert max(lowest.values()) < floor < off["tau_alpha"] - off["tau_beta"] / 2
+
+    def value(run, metric):
+        if run.tau_alpha == off["tau_alpha"]:
+            return 0.8 + 0.01 * run.seed
+        return 0.7 + 0.02 * run.seed if sensitivity.weight_choice(run.protocol) == "default" else 0.1
+
+    rows = made_up(runs, value)
+    rows = rows[~((rows.seed == 2) & (rows.method == "dw_pairs") & (rows.tau_alpha == 0.175))]
+    means, more = sensitivity.off_floor(rows, runs, "dw_pairs", ["test_id"])
+    assert means.cell.tolist() == ["0.075/0.5", "0.125/0.1", "0.175/1"] and means.n.tolist() == [2, 2, 2]
+    assert means.test_id.tolist() == pytest.approx([0.71, 0.805, 0.71])
+    d = statistics.mean_interval([0.1, 0.09])
+    assert more.cell.tolist() == ["0.075/0.5", "0.175/1"]
+    assert more.test_id.tolist() == [f"{d.mean:.3f} ±{d.high - d.mean:.3f}"] * 2
+    assert sensitivity.off_floor(rows, runs, "dw_negatives", ["test_id"])[0].n.tolist() == [3, 3, 3]
+    assert all(table.empty for table in sensitivity.off_floor(rows.iloc[:0], runs, "dw_pairs", ["test_id"]))

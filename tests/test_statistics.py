@@ -8,6 +8,7 @@ from scipy import stats
 from dtcl_core import reported, results, selection, statistics, tables
 from dtcl_core.evidence import Evidence
 from dtcl_core.config import Run
+from dtcl_core.data import ColoredDigits
 from dtcl_core.experiments import REGISTRY
 from dtcl_core.methods import METHODS
 
@@ -54,6 +55,18 @@ def test_paired_difference_uses_common_seeds_only():
     d = statistics.paired_difference(a, b)
     theirs = stats.ttest_rel([0.9, 0.8], [0.7, 0.5]).confidence_interval(0.95)
     assert d.n == 2 and d.mean == pytest.approx(0.25) and (d.low, d.high) == pytest.approx((theirs.low, theirs.high))
+
+
+def test_unrelated_seeds_are_compared_by_welchs_interval():
+    generator = np.random.default_rng(0)
+    a, b = generator.normal(0.2, 0.1, 5), generator.normal(0.0, 0.3, 3)
+    told = statistics.unpaired_difference(a, [*b, np.nan])
+    v, w = a.var(ddof=1) / 5, b.var(ddof=1) / 3
+    reach = stats.t.ppf(0.975, (v + w) ** 2 / (v**2 / 4 + w**2 / 2)) * (v + w) ** 0.5
+    assert told == pytest.approx((a.mean() - b.mean(), a.mean() - b.mean() - reach, a.mean() - b.mean() + reach, 3))
+    assert statistics.unpaired_difference([1.0, 1.0], [0.5, 0.5]) == (0.5, 0.5, 0.5, 2)
+    one, none = statistics.unpaired_difference([1.0], [0.5, 0.6]), statistics.unpaired_difference([], [0.5])
+    assert one.mean == pytest.approx(0.45) and np.isnan(one.low) and np.isnan(none.mean) and none.n == 0
 
 
 def test_selection_takes_the_best_mean_validation_at_one_percent():
@@ -219,6 +232,28 @@ def test_difference_table_stars_intervals_that_exclude_zero():
     )
     assert line.n == 3 and line[""] == "*" and "Standard CL" not in table.index
     assert (tables.differences(selected_rows(), "d_test_id")[""] == " ").all()
+
+
+def test_the_same_cells_on_other_seeds():
+    first = selected_rows()
+    fresh = first.assign(seed=first.seed + 1000, test_ood=first.test_ood + 0.1)
+    table = tables.again(first, fresh[fresh.method != "dw_pairs"], "test_ood").set_index("method")
+    standard, pairs = table.loc["Standard CL"], table.loc["Domain-Weighted Pairs"]
+    reach = stats.t.ppf(0.975, 4) * 0.02 * (2 / 3) ** 0.5
+    assert standard.fresh == pytest.approx(0.82) and standard.change == f"0.100 ±{reach:.3f}" and standard.n == 3
+    assert pairs.change == "-" and pairs.n == 0 and pairs["first"] == pytest.approx(0.8233333)
+
+
+def test_runs_that_call_every_digit_the_same_are_counted():
+    runs = [Run(seed=seed) for seed in range(3)]
+    share = [ColoredDigits(seed=seed).split("test_ood").labels.double().mean().item() for seed in range(3)]
+    assert max(share) < 0.49  # fives are rarer, so the two shares lie apart
+    rows = pd.DataFrame(
+        {"method": "standard", "key": [run.key for run in runs], "test_ood": [share[0], 1 - share[1] + 0.009, 0.9]}
+    )
+    (line,) = tables.extremes(rows, runs).itertuples(index=False)
+    assert tuple(line) == ("Standard CL", share[0], 0.9, 2, 3)
+    assert tables.extremes(rows, runs, near=0.001)["one class"].tolist() == [1]
 
 
 def test_a_seed_that_counts_twice_is_refused():
