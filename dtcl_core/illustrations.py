@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from . import losses
 from .data import SPLITS, ColoredDigits
-from .figures import METHOD_COLORS, SPLIT_TITLES
+from .style import METHOD_COLORS, SPLIT_TITLES
 
 
 def reweighting(

@@ -357,12 +357,12 @@ def off_floor(
     rows = frame[frame.key.isin(keys) & (frame.label_fraction == selection.SELECTION_FRACTION) & (frame.status == "ok")]
     rows = rows[rows.groupby("seed").tau_alpha.transform("nunique") == 1 + len(PAPER_CELLS)]
     by = {cell: part.set_index("seed") for cell, part in rows.groupby(["tau_alpha", "tau_beta"])}
-    off, means, more = by.get(tuple(OFF_FLOOR.values())), [], []
+    off, means, more = tuple(OFF_FLOOR.values()), [], []
     for cell, part in by.items():
         name = "/".join(f"{value:g}" for value in cell)
         means.append((name, *part[list(metrics)].mean(), len(part)))
-        if cell != tuple(OFF_FLOOR.values()):
-            found = [paired_difference(off[metric], part[metric]) for metric in metrics]
+        if cell != off:
+            found = [paired_difference(by[off][metric], part[metric]) for metric in metrics]
             more.append((name, *(f"{d.mean:.3f} ±{(d.high - d.low) / 2:.3f}" for d in found), len(part)))
     columns = ["cell", *metrics, "n"]
     return pd.DataFrame(means, columns=columns), pd.DataFrame(more, columns=columns)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from test_statistics import frame, selected_rows
 
-from dtcl_core import figures, illustrations, reported, results, selection, tables
+from dtcl_core import figures, illustrations, reported, results, selection, style, tables
 from dtcl_core.config import TAU_ALPHAS, TAU_BETAS
 from dtcl_core.data import ColoredDigits
 from dtcl_core.methods import ALL_METHODS, METHODS, Method
@@ -20,8 +20,8 @@ def close_figures():
 
 
 def test_every_method_has_a_colour_of_its_own():
-    assert figures.METHOD_COLORS.keys() == ALL_METHODS.keys()
-    assert len(set(figures.METHOD_COLORS.values())) == len(ALL_METHODS)
+    assert style.METHOD_COLORS.keys() == ALL_METHODS.keys()
+    assert len(set(style.METHOD_COLORS.values())) == len(ALL_METHODS)
 
 
 def test_a_method_that_a_reader_adds_is_drawn(monkeypatch):
@@ -31,7 +31,7 @@ def test_a_method_that_a_reader_adds_is_drawn(monkeypatch):
     figure = figures.compare_methods(rows[rows.sigma == 50], rows.iloc[:0].assign(metric="", value=0.0), ["test_ood"])
     assert "My Method" in [t.get_text() for t in figure.axes[0].get_yticklabels()]
     curves = figures.curves(rows, rows.iloc[:0].assign(metric="", value=0.0), "sigma", ["test_ood"], xlabel="sigma")
-    assert any(line.get_color() == figures.OTHER_COLOR for line in curves.axes[0].lines)
+    assert any(line.get_color() == style.OTHER_COLOR for line in curves.axes[0].lines)
 
 
 def test_comparison_shows_means_seeds_and_reported_values():
