@@ -16,7 +16,8 @@ BOOK = Path(__file__).parent
 def refresh(path: Path) -> None:
     """Execute a notebook in place; keep what it prints, drop what it draws."""
     document = nbformat.read(path, as_version=4)
-    NotebookClient(document, timeout=3600, kernel_name="python3", resources={"metadata": {"path": str(BOOK)}}).execute()
+    place = {"metadata": {"path": str(BOOK)}}
+    NotebookClient(document, timeout=3600, kernel_name="python3", coalesce_streams=True, resources=place).execute()
     for cell in document.cells:
         cell.metadata.pop("execution", None)  # times of execution
         if "nbval-ignore-output" in cell.metadata.get("tags", []):
