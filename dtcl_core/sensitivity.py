@@ -366,3 +366,26 @@ def off_floor(
             more.append((name, *(f"{d.mean:.3f} ±{(d.high - d.low) / 2:.3f}" for d in found), len(part)))
     columns = ["cell", *metrics, "n"]
     return pd.DataFrame(means, columns=columns), pd.DataFrame(more, columns=columns)
+
+
+def as_if(rows: pd.DataFrame, frame: pd.DataFrame, runs: Iterable[Run], choice: str) -> pd.DataFrame:
+    """Rows in which the proposed methods are those made under one of `WEIGHT_CHOICES`, the others as they are.
+
+    Args:
+        rows: rows under the default choice, of all methods.
+        frame: rows of the experiment `weight_choices`, of as many epochs.
+        runs: its runs.
+        choice: a name in `WEIGHT_CHOICES`.
+
+    Returns:
+        Rows of the seeds that both proposed methods were run with in full under that choice, all labelled as of the protocol of
+        `rows`, so that `evidence` takes them together. Empty where there is no such seed.
+    """
+    keys = {run.key for run in runs if run.method in PAPER_CELLS and weight_choice(run.protocol) == choice}
+    made = frame[frame.key.isin(keys) & (frame.tau_alpha != OFF_FLOOR["tau_alpha"])]
+    there = made.groupby("seed").key.nunique()
+    seeds = there.index[there == len(PAPER_CELLS) * len(PAPER_CELLS)]
+    both = pd.concat(
+        [rows[~rows.method.isin(PAPER_CELLS)], made.assign(protocol=rows.protocol.iloc[0])] if len(seeds) else [rows]
+    )
+    return both[both.seed.isin(seeds)].reset_index(drop=True)

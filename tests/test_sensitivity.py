@@ -202,3 +202,23 @@ def test_the_cell_off_the_floor_is_compared_where_all_cells_were_run():
     assert more.test_id.tolist() == [f"{d.mean:.3f} ±{d.high - d.mean:.3f}"] * 2
     assert sensitivity.off_floor(rows, runs, "dw_negatives", ["test_id"])[0].n.tolist() == [3, 3, 3]
     assert all(table.empty for table in sensitivity.off_floor(rows.iloc[:0], runs, "dw_pairs", ["test_id"]))
+
+
+def test_rows_as_if_another_choice_had_been_made():
+    """The proposed methods' rows are exchanged, on the seeds that have all four cells; the others stay."""
+    runs = REGISTRY["weight_choices"].runs("laptop")
+    rows = made_up(runs, lambda run, metric: 0.9 if sensitivity.weight_choice(run.protocol) == "l2 of 100" else 0.6)
+    keys = {run.key for run in runs if sensitivity.weight_choice(run.protocol) == "default"}
+    default = rows[rows.key.isin(keys)]
+    lacking = next(
+        run for run in runs if run.seed == 1 and run.protocol.discriminator_l2 == 100 and run.method == "dw_pairs"
+    )
+    there = sensitivity.as_if(default, rows[rows.key != lacking.key], runs, "l2 of 100")
+    assert set(there.seed) == {0, 2} and there.protocol.nunique() == 1
+    proposed = there.method.isin(sensitivity.PAPER_CELLS)
+    assert (there[proposed].test_id == 0.9).all() and (there[~proposed].test_id == 0.6).all()
+    assert set(there[proposed].tau_alpha) == {0.075, 0.175} and set(there[~proposed].method) == set(
+        sensitivity.REFERENCES
+    )
+    assert there[proposed].key.nunique() == 2 * 4
+    assert sensitivity.as_if(default, rows.iloc[:0], runs, "l2 of 100").empty
