@@ -149,12 +149,17 @@ def otherwise(first: Judged, second: Judged, names: tuple[str, str]) -> str:
     both = [(number, a, b) for number, a, b in pairs(first, second) if b.interval.n >= MIN_SEEDS]
     changed = [(number, a, b) for number, a, b in both if a.speaks != b.speaks]
     lines = [side_by_side(number, dict(zip(names, (a, b)))) for number, a, b in changed]
-    lines.append(f"{len(changed)} of {len(both)} contrasts speak otherwise.")
+    return "\n".join([*lines, f"{len(changed)} of {len(both)} contrasts speak otherwise.", *other_verdicts(first, second)])
+
+
+def other_verdicts(first: Judged, second: Judged) -> list[str]:
+    """A sentence for each claim on which a second judgement has another verdict; claims with missing contrasts have none."""
     whole = {number: c for number, c in second.items() if all(contrast.interval.n >= MIN_SEEDS for contrast in c)}
-    for number, contrasts in whole.items():
-        if (now := verdict(contrasts)) != (before := verdict(first[number])):
-            lines.append(f"The verdict on claim {number} would be: {now}, instead of: {before}.")
-    return "\n".join(lines)
+    return [
+        f"The verdict on claim {number} would be: {now}, instead of: {before}."
+        for number, contrasts in whole.items()
+        if (now := verdict(contrasts)) != (before := verdict(first[number]))
+    ]
 
 
 def agreement(first: Judged, second: Judged) -> str:
