@@ -131,7 +131,8 @@ def spoken(judged: Judged, again: Judged | None = None) -> str:
 def side_by_side(number: int, judged: Mapping[str, Contrast]) -> str:
     """A contrast of a claim as several judgements have it, by their names: how it speaks, its interval and n, a line each."""
     lines = textwrap.wrap(f"Claim {number}: {next(iter(judged.values())).what}", WIDTH, subsequent_indent="    ")
-    lines += [f"    {name:<10}{c.speaks:<9}{str(c.interval):>24}  n = {c.interval.n}" for name, c in judged.items()]
+    size = max(10, 2 + max(map(len, judged)))
+    lines += [f"    {name:<{size}}{c.speaks:<9}{str(c.interval):>24}  n = {c.interval.n}" for name, c in judged.items()]
     return "\n".join(lines)
 
 
