@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import sensitivity
+from . import sensitivity, weight_choices
 from .checks import checked_choice, checked_number
 from .config import LAMBDAS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Protocol, Run
 from .methods import ALL_METHODS, METHODS
@@ -45,7 +45,7 @@ def cells(method: str, preset: str) -> list[Setting]:
     """The hyperparameters tried for a method at one sigma (appendix D of the paper)."""
     uses = ALL_METHODS[method].uses
     if "tau_beta" in uses:
-        paper = {name: (cell["tau_alpha"], cell["tau_beta"]) for name, cell in sensitivity.PAPER_CELLS.items()}
+        paper = {name: (cell["tau_alpha"], cell["tau_beta"]) for name, cell in weight_choices.PAPER_CELLS.items()}
         chosen, both = paper.get(method, paper["dw_pairs"]), list(paper.values())
         full = [(a, b) for a in TAU_ALPHAS for b in TAU_BETAS]
         pairs = {"smoke": [chosen], "laptop": both, "core": both, "paper": full}[preset]
@@ -104,7 +104,7 @@ def outside(preset: str) -> list[Setting]:
     ]
 
 
-FOLLOWED = {"method": "dw_pairs", "sigma": 50.0, **sensitivity.OFF_FLOOR, "discriminator": "global"}
+FOLLOWED = {"method": "dw_pairs", "sigma": 50.0, **weight_choices.OFF_FLOOR, "discriminator": "global"}
 
 
 def one_trace(preset: str) -> list[Setting]:
@@ -228,7 +228,7 @@ REGISTRY = {
         Experiment("projector_head", "the projector figure, at sigma 25", projectors),
         Experiment("effective_temperature", "the temperature figures, by epoch", one_trace),
         Experiment("sensitivity", "the choices that the paper leaves open", sensitivity.settings),
-        Experiment("weight_choices", "choices that only the domain weight sees", sensitivity.weight_settings),
+        Experiment("weight_choices", "choices that only the domain weight sees", weight_choices.settings),
         Experiment("adding_a_method", "claim 13: a weight outside the exponent", outside),
     )
 }

@@ -15,16 +15,15 @@ The rule:
 
 When was it written? Commit dda97d0 holds it. The short runs of the first four variations (of the fourth in part), and the
 beginning of the start's full runs, are older; all else is younger. How many variations go through to full runs was not said
-beforehand, and the second finalist was named before all short runs were in; with all of them it is the best short one. The default was frozen at `FROZEN`.
+beforehand, and the second finalist was named before all short runs were in; with all of them it is the best short one. The
+default was frozen at `FROZEN`.
 
-Choices that only the domain weight sees move none of those three groups but the last, and little in the cell trained for it,
-where tau_beta is small; so they were not calibrated. `WEIGHT_CHOICES` are varied afterwards, under the frozen protocol, and
-decide nothing.
+Choices that only the domain weight sees were not calibrated: `weight_choices` varies them afterwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,7 +32,7 @@ import pandas as pd
 from . import reported, selection
 from .config import Protocol, Run
 from .encoder import IMAGE_SIZE
-from .statistics import mean_interval, paired_difference
+from .statistics import mean_interval
 
 SHORT_EPOCHS, FULL_EPOCHS = 60, 400
 FROZEN = "2026-11-21T10:21:03+00:00"  # commit 4569f72; rows made later decide nothing
@@ -115,24 +114,6 @@ VARIATIONS = (
 PROBES = ("raw", "l2", "standardized")  # each variation is probed in these ways: that costs no training
 FINALISTS = ("start", "torchvision's crops, no dropout")  # trained in full: where we started, and the best short one
 
-# What only methods with a domain weight see, one choice changed at a time.
-WEIGHT_CHOICES: Mapping[str, Mapping[str, Any]] = {
-    "default": {},
-    "tau_min 0.05": {"tau_min": 0.05},  # the smallest temperature of the paper's grid
-    "100 Adam steps": {"discriminator_fit": "adam"},
-    "l2 of 100": {"discriminator_l2": 100.0},
-    "fitted on views": {"discriminator_inputs": "augmented"},
-}
-PAPER_CELLS: Mapping[str, Mapping[str, float]] = {  # what the paper selected at sigma 50
-    "dw_negatives": {"tau_alpha": 0.075, "tau_beta": 0.5},
-    "dw_pairs": {"tau_alpha": 0.175, "tau_beta": 1.0},
-}
-OFF_FLOOR: Mapping[str, float] = {
-    "tau_alpha": 0.125,
-    "tau_beta": 0.1,
-}  # the paper draws its temperatures; Eq. 3 stays above tau_min
-REFERENCES = ("same_domain", "standard")  # to compare with, at tau 0.1
-
 
 def settings(preset: str) -> list[dict[str, Any]]:
     """What the experiment `sensitivity` sets in a preset."""
@@ -142,20 +123,6 @@ def settings(preset: str) -> list[dict[str, Any]]:
     if preset != "laptop":
         found += [setting for v in VARIATIONS if v.name in FINALISTS for setting in v.settings(FULL_EPOCHS)]
     return found
-
-
-def weight_settings(preset: str) -> list[dict[str, Any]]:
-    """What the experiment `weight_choices` sets in a preset: both cells of both methods under each choice, and references.
-
-    Under the default choice `OFF_FLOOR` is beside them.
-    """
-    names = list(WEIGHT_CHOICES)[: 2 if preset == "smoke" else None]
-    weighted = [(name, method, cell) for name in names for method in PAPER_CELLS for cell in PAPER_CELLS.values()]
-    return [
-        *({"method": method, **cell, "protocol": WEIGHT_CHOICES[name]} for name, method, cell in weighted),
-        *({"method": method, **OFF_FLOOR} for method in PAPER_CELLS),
-        *({"method": method, "tau_alpha": 0.1} for method in REFERENCES),
-    ]
 
 
 def named(frame: pd.DataFrame, runs: Iterable[Run]) -> pd.DataFrame:
@@ -280,112 +247,3 @@ def effects(rows: pd.DataFrame, probe: str = "raw") -> pd.DataFrame:
             for metric in metrics if len(chosen) else ():
                 lines.append((variation, group, metric, targets(group)[metric], *mean_interval(chosen[metric])))
     return pd.DataFrame(lines, columns=["variation", "group", "metric", "reported", "mean", "low", "high", "n"])
-
-
-def weight_choice(protocol: Protocol) -> str:
-    """Which of `WEIGHT_CHOICES` a protocol makes.
-
-    Raises:
-        ValueError: if it makes none of them.
-    """
-    default, fields = Protocol(), {name for changes in WEIGHT_CHOICES.values() for name in changes}
-    made = {name: getattr(protocol, name) for name in fields if getattr(protocol, name) != getattr(default, name)}
-    for name, changes in WEIGHT_CHOICES.items():
-        if made == changes:
-            return name
-    raise ValueError(f"no choice in WEIGHT_CHOICES is {made!r}.")
-
-
-def weight_effects(frame: pd.DataFrame, runs: Iterable[Run]) -> pd.DataFrame:
-    """What the proposed methods measure under each of `WEIGHT_CHOICES`, each with the cell that validation selects there.
-
-    Args:
-        frame: rows of the experiment `weight_choices`, as from `results.Store.load`.
-        runs: its runs.
-
-    Returns:
-        Columns: variation, group (the method), cell, metric, reported, and mean, low, high, n (a 95 % interval over seeds);
-        then the differences, paired by seed, to the default (`moved`) and to each of `REFERENCES` (by its name), each with
-        `_low`, `_high` and `_n`. No line of a method and choice before both cells can be compared. `OFF_FLOOR` takes no part.
-    """
-    frame = frame[frame.tau_alpha != OFF_FLOOR["tau_alpha"]]
-    names = {run.key: weight_choice(run.protocol) for run in runs}
-    both = selection.compared(frame)
-    cells = both.groupby(["method", "protocol"]).tau_alpha.nunique()
-    rows = selection.rows_of(frame, selection.select(frame))
-    rows = rows[(rows.label_fraction == selection.SELECTION_FRACTION) & (rows.status == "ok")]
-    ready = {pair for pair, count in cells.items() if count == (len(PAPER_CELLS) if pair[0] in PAPER_CELLS else 1)}
-    rows = rows[pd.Series([pair in ready for pair in zip(rows.method, rows.protocol)], rows.index, dtype=bool)]
-    rows = rows.assign(variation=[names[key] for key in rows.key])
-    by = {group: part.set_index("seed") for group, part in rows.groupby(["method", "variation"])}
-    told = reported.main_comparison().set_index(["method", "metric"]).value
-    lines = []
-    for method, variation in ((m, v) for m in PAPER_CELLS for v in WEIGHT_CHOICES if (m, v) in by):
-        mine = by[method, variation]
-        others = {"moved": (method, "default"), **{name: (name, "default") for name in REFERENCES}}
-        for metric in GROUPS["standard"]:
-            line = {"variation": variation, "group": method, "metric": metric, "reported": told[method, metric]}
-            line |= {"cell": f"{mine.tau_alpha.iloc[0]:g}/{mine.tau_beta.iloc[0]:g}"}
-            line |= mean_interval(mine[metric])._asdict()
-            for name, other in others.items():
-                base = by[other][metric] if other in by else mine[metric].iloc[:0]
-                d = paired_difference(mine[metric], base)
-                line |= {name: d.mean, f"{name}_low": d.low, f"{name}_high": d.high, f"{name}_n": d.n}
-            lines.append(line)
-    parts = [f"{name}{end}" for name in ("moved", *REFERENCES) for end in ("", "_low", "_high", "_n")]
-    columns = ["variation", "group", "cell", "metric", "reported", "mean", "low", "high", "n", *parts]
-    return pd.DataFrame(lines, columns=columns)
-
-
-def off_floor(
-    frame: pd.DataFrame, runs: Iterable[Run], method: str, metrics: Sequence[str]
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """The cell off the floor beside the paper's two, for a method under the default choice, on the seeds that have all three.
-
-    Args:
-        frame: rows of the experiment `weight_choices`, as from `results.Store.load`.
-        runs: its runs.
-        method: a key of `PAPER_CELLS`.
-        metrics: metric columns.
-
-    Returns:
-        Means by cell (columns: cell, the metrics, n), and what the cell off the floor has more than each of the others
-        (columns: cell, the metrics as text: a difference paired by seed, and how far its 95 % interval reaches; n). Both empty
-        where no seed has all three.
-    """
-    keys = {run.key for run in runs if run.method == method and weight_choice(run.protocol) == "default"}
-    rows = frame[frame.key.isin(keys) & (frame.label_fraction == selection.SELECTION_FRACTION) & (frame.status == "ok")]
-    rows = rows[rows.groupby("seed").tau_alpha.transform("nunique") == 1 + len(PAPER_CELLS)]
-    by = {cell: part.set_index("seed") for cell, part in rows.groupby(["tau_alpha", "tau_beta"])}
-    off, means, more = tuple(OFF_FLOOR.values()), [], []
-    for cell, part in by.items():
-        name = "/".join(f"{value:g}" for value in cell)
-        means.append((name, *part[list(metrics)].mean(), len(part)))
-        if cell != off:
-            found = [paired_difference(by[off][metric], part[metric]) for metric in metrics]
-            more.append((name, *(f"{d.mean:.3f} ±{(d.high - d.low) / 2:.3f}" for d in found), len(part)))
-    columns = ["cell", *metrics, "n"]
-    return pd.DataFrame(means, columns=columns), pd.DataFrame(more, columns=columns)
-
-
-def as_if(rows: pd.DataFrame, frame: pd.DataFrame, runs: Iterable[Run], choice: str) -> pd.DataFrame:
-    """Rows in which the proposed methods are those made under one of `WEIGHT_CHOICES`, the others as they are.
-
-    Args:
-        rows: rows under the default choice, of all methods.
-        frame: rows of the experiment `weight_choices`, of as many epochs.
-        runs: its runs.
-        choice: a name in `WEIGHT_CHOICES`.
-
-    Returns:
-        Rows of the seeds that both proposed methods were run with in full under that choice, all labelled as of the protocol of
-        `rows`, so that `evidence` takes them together. Empty where there is no such seed.
-    """
-    keys = {run.key for run in runs if run.method in PAPER_CELLS and weight_choice(run.protocol) == choice}
-    made = frame[frame.key.isin(keys) & (frame.tau_alpha != OFF_FLOOR["tau_alpha"])]
-    there = made.groupby("seed").key.nunique()
-    seeds = there.index[there == len(PAPER_CELLS) * len(PAPER_CELLS)]
-    both = pd.concat(
-        [rows[~rows.method.isin(PAPER_CELLS)], made.assign(protocol=rows.protocol.iloc[0])] if len(seeds) else [rows]
-    )
-    return both[both.seed.isin(seeds)].reset_index(drop=True)

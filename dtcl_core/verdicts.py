@@ -6,8 +6,8 @@ Once every contrast rests on the paper's `FULL_SEEDS` seeds, the verdict is
 - at least half against: not reproduced;
 - else the intervals are too wide to tell, and it is as before five seeds: not enough runs yet.
 
-So no claim falls by what the runs could not see. `standing` says why there is no verdict, and where a claim is contradicted
-in part. Judged claims are what `claims.judge` returns: the contrasts of each claim, by its number. Texts fit a page.
+So no claim falls by what the runs could not see. `standing` says why there is no verdict, and in how many contrasts the claim
+is contradicted all the same. Judged claims are what `claims.judge` returns: the contrasts of each claim, by its number. Texts fit a page.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ FULL_SEEDS = 5
 PAPER_EPOCHS = 400
 VERDICTS = ("reproduced", "partly", "not reproduced", "not enough runs yet")
 WIDTH = 78
+ORACLE = "color_jitter"  # in the name of a contrast
 
 Judged = Mapping[int, Sequence[Contrast]]
 
@@ -55,19 +56,21 @@ def first_verdict(contrasts: Sequence[Contrast]) -> str:
 
 
 def standing(contrasts: Sequence[Contrast]) -> str:
-    """Why a claim has no verdict yet: nothing to judge, runs are missing, or the seeds cannot tell all; else empty.
+    """Why a claim has no verdict yet: nothing to judge, runs are missing, or the seeds cannot tell; else empty.
 
-    There may be nothing to judge although much was run: some contrasts wait for the last configuration of a grid.
+    There may be nothing to judge although much was run: some contrasts wait for the last configuration of a grid. Contrasts that
+    speak against the claim are counted behind missing runs, and stand in place of what the seeds cannot tell.
     """
     seeds = [contrast.interval.n for contrast in contrasts]
     if verdict(contrasts) != VERDICTS[-1]:
         return ""
     if not any(seeds):
         return "nothing to judge yet"
-    if min(seeds) < FULL_SEEDS:
-        return "runs missing"
     against = [contrast.speaks for contrast in contrasts].count("against")
-    return f"contradicted in {against} of {len(seeds)} contrasts" if against else f"{min(seeds)} seeds cannot tell"
+    contradicted = [f"contradicted in {against} of {len(seeds)} contrasts"] * bool(against)
+    if min(seeds) < FULL_SEEDS:
+        return ", ".join(["runs missing", *contradicted])
+    return contradicted[0] if against else f"{min(seeds)} seeds cannot tell"
 
 
 def summary(judged: Judged) -> pd.DataFrame:
@@ -107,23 +110,26 @@ def details(contrasts: Sequence[Contrast]) -> pd.DataFrame:
 
 
 def spoken(judged: Judged, again: Judged | None = None) -> str:
-    """The contrasts of each claim that speak for or against it, with their intervals.
+    """Each claim with the contrasts that speak for or against it, and their intervals.
 
     Args:
         judged: judged claims.
-        again: the same claims judged by other rows; a star marks what speaks alike there.
+        again: claims judged by other rows; a star marks what speaks alike there.
     """
-    lines = []
+    lines, says = [], {claim.number: claim.says for claim in CLAIMS}
     for number, contrasts in judged.items():
-        there = again[number] if again else [None] * len(contrasts)
+        there = (again or {}).get(number, [None] * len(contrasts))
+        both = [(c, other) for c, other in zip(contrasts, there, strict=True) if c.speaks in ("for", "against")]
+        if both:
+            lines += textwrap.wrap(f"Claim {number}. {says[number]}", WIDTH, subsequent_indent=" " * 9)
         for word in ("for", "against"):
-            chosen = [(c, other) for c, other in zip(contrasts, there) if c.speaks == word]
-            lines += [f"Claim {number}, {word}:"] * bool(chosen)
+            chosen = [(c, other) for c, other in both if c.speaks == word]
+            lines += [f"  {word}:"] * bool(chosen)
             for c, other in chosen:
-                mark = "* " if other and other.speaks == word else "  "
+                mark = "  * " if other and other.speaks == word else "    "
                 what, told = f"{mark}{c.what}", f"{c.interval}  n = {c.interval.n}"
                 fits = len(what) + 2 + len(told) <= WIDTH
-                wrapped = textwrap.wrap(c.what, WIDTH, initial_indent=mark, subsequent_indent="    ")
+                wrapped = textwrap.wrap(c.what, WIDTH, initial_indent=mark, subsequent_indent=" " * 6)
                 lines += [what + told.rjust(WIDTH - len(what))] if fits else [*wrapped, told.rjust(WIDTH)]
     return "\n".join(lines) or "No contrast speaks yet."
 
@@ -142,36 +148,50 @@ def pairs(first: Judged, second: Judged) -> Iterator[tuple[int, Contrast, Contra
         yield from ((number, a, b) for a, b in zip(first[number], contrasts, strict=True))
 
 
-def otherwise(first: Judged, second: Judged, names: tuple[str, str]) -> str:
+def otherwise(first: Judged, second: Judged, names: tuple[str, str], epochs: int = PAPER_EPOCHS) -> str:
     """What a second judgement of the same claims has otherwise: contrasts side by side under the two names, and verdicts.
 
-    Contrasts that are missing in the second are left out, and the verdicts on claims that have such.
+    Contrasts that are missing in the second are left out, and the verdicts on claims that have such, or of short runs.
     """
     both = [(number, a, b) for number, a, b in pairs(first, second) if b.interval.n >= MIN_SEEDS]
     changed = [(number, a, b) for number, a, b in both if a.speaks != b.speaks]
     lines = [side_by_side(number, dict(zip(names, (a, b)))) for number, a, b in changed]
-    return "\n".join([*lines, f"{len(changed)} of {len(both)} contrasts speak otherwise.", *other_verdicts(first, second)])
+    lines.append(f"{len(changed)} of {len(both)} contrasts speak otherwise.")
+    return "\n".join([*lines, *(other_verdicts(first, second) if epochs >= PAPER_EPOCHS else [])])
 
 
 def other_verdicts(first: Judged, second: Judged) -> list[str]:
-    """A sentence for each claim on which a second judgement has another verdict; claims with missing contrasts have none."""
-    whole = {number: c for number, c in second.items() if all(contrast.interval.n >= MIN_SEEDS for contrast in c)}
-    return [
-        f"The verdict on claim {number} would be: {now}, instead of: {before}."
-        for number, contrasts in whole.items()
-        if (now := verdict(contrasts)) != (before := verdict(first[number]))
-    ]
+    """Lines for each claim on which a second judgement has another verdict; it has none on fewer than `FULL_SEEDS` seeds."""
+    lines = []
+    for number, contrasts in second.items():
+        if min((contrast.interval.n for contrast in contrasts), default=0) >= FULL_SEEDS:
+            before, now = (", ".join(filter(None, (verdict(c), standing(c)))) for c in (first[number], contrasts))
+            if verdict(first[number]) != verdict(contrasts):
+                lines += [f"The verdict on claim {number} would be: {now};", f"    instead of: {before}."]
+    return lines
 
 
-def agreement(first: Judged, second: Judged) -> str:
-    """How the contrasts that speak in `first` fare on the seeds of `second`, counted, and how many speak there alone."""
-    both = [(a, b) for _, a, b in pairs(first, second) if b.interval.n >= MIN_SEEDS]
-    spoke = [(a, b) for a, b in both if a.speaks in ("for", "against")]
-    alike = sum(a.speaks == b.speaks for a, b in spoke)
-    same = [np.sign(a.interval.mean) == np.sign(b.interval.mean) for a, b in spoke if a.speaks != b.speaks]
-    new = sum(a.speaks == "open" and b.speaks in ("for", "against") for a, b in both)
-    return (
-        f"Of {len(spoke)} contrasts that speak on the first seeds, {alike} speak alike on the others;\n"
-        f"{sum(same)} more have the same sign there, {len(same) - sum(same)} the opposite one.\n"
-        f"{new} that {'was' if new == 1 else 'were'} open speak{'s' if new == 1 else ''} on the others only."
-    )
+def agreement(first: Judged, second: Judged) -> pd.DataFrame:
+    """How the contrasts that speak in `first` fare in `second`, by the accuracy they are about, those with the oracle apart.
+
+    Returns:
+        Columns: contrasts of, speak (how many speak in `first` and are not missing in `second`), alike (speak so in both), same
+        sign and opposite (of those that do not), only there (open in `first`, and speak in `second`). What two claims share
+        is counted once.
+    """
+    groups = {"d_test_id": "D-Test-ID", "test_ood": "Test-OOD", "test_id": "Test-ID"}
+    found: dict[str, dict[tuple, tuple[Contrast, Contrast]]] = {}
+    for _, a, b in pairs(first, second):
+        metric = next((title for name, title in groups.items() if name in a.what), "other")
+        group = "the oracle" if ORACLE in a.what else metric
+        if b.interval.n >= MIN_SEEDS:
+            found.setdefault(group, {})[a.interval, b.interval] = (a, b)
+    lines = []
+    for group in ("Test-OOD", "Test-ID", "D-Test-ID", "other", "the oracle"):
+        both = list(found.get(group, {}).values())
+        spoke = [(a, b) for a, b in both if a.speaks in ("for", "against")]
+        rest = [np.sign(a.interval.mean) == np.sign(b.interval.mean) for a, b in spoke if a.speaks != b.speaks]
+        new = sum(a.speaks == "open" and b.speaks in ("for", "against") for a, b in both)
+        if both:
+            lines.append((group, len(spoke), len(spoke) - len(rest), sum(rest), len(rest) - sum(rest), new))
+    return pd.DataFrame(lines, columns=["contrasts of", "speak", "alike", "same sign", "opposite", "only there"])

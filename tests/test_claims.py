@@ -53,7 +53,8 @@ def test_the_rule(contrasts, expected):
 def test_why_a_claim_has_no_verdict():
     assert standing([AGAINST, OPEN, OPEN]) == "contradicted in 1 of 3 contrasts"
     assert standing([FOR, OPEN]) == "5 seeds cannot tell"
-    assert standing([AGAINST, FEW]) == standing([FOR, MISSING]) == "runs missing"
+    assert standing([FOR, FEW]) == standing([FOR, MISSING]) == "runs missing"
+    assert standing([AGAINST, FEW, AGAINST_FEW]) == "runs missing, contradicted in 2 of 3 contrasts"
     assert standing([contrast(), contrast()]) == standing([]) == "nothing to judge yet"
 
 
@@ -67,18 +68,45 @@ def test_the_first_rule_asked_for_less():
         assert verdicts.first_verdict(contrasts) == expected
 
 
+def named(what, base):
+    return Contrast(what, base.interval)
+
+
 def test_two_judgements_are_compared_contrast_by_contrast():
     first, second = {1: [FOR, OPEN, AGAINST], 2: [FOR, FOR]}, {1: [AGAINST, FOR, AGAINST_FEW], 2: [OPEN, FOR]}
     told = verdicts.otherwise(first, second, ("as above", "held out"))
     assert told.count("Claim 1:") == 2 and told.count("Claim 2:") == 1 and "3 of 5 contrasts speak otherwise." in told
-    assert "The verdict on claim 2 would be: not enough runs yet, instead of: reproduced." in told
-    counted = verdicts.agreement(first, second)
-    assert counted.startswith("Of 4 contrasts that speak on the first seeds, 2 speak alike")
-    assert "1 more have the same sign there, 1 the opposite one." in counted and "1 that was open speaks" in counted
-    stars = [line.startswith("*") for line in verdicts.spoken(first, second).splitlines() if "made up" in line]
+    assert "The verdict on claim 2 would be: not enough runs yet, 5 seeds cannot tell;\n    instead of: repr" in told
+    assert "The verdict on claim 1" not in told  # three seeds behind one of its contrasts can give none
+    assert "verdict" not in verdicts.otherwise(first, second, ("as above", "held out"), epochs=100)
+    stars = [line.split()[0] == "*" for line in verdicts.spoken(first, second).splitlines() if "made up" in line]
     assert stars == [False, True, False, True]
-    with pytest.raises(ValueError):
-        verdicts.otherwise(first, {1: [FOR]}, ("a", "b"))
+    assert verdicts.spoken(first, {1: second[1]}).count("*") == 1  # a claim not judged again has no stars
+    for compare in (
+        lambda: verdicts.otherwise(first, {1: [FOR]}, ("a", "b")),
+        lambda: verdicts.spoken(first, {1: [FOR]}),
+    ):
+        with pytest.raises(ValueError):
+            compare()
+
+
+def test_agreement_is_counted_by_what_the_contrasts_are_about():
+    oracle, ood, twice = "color_jitter over mmd, test_ood", "a over b, test_ood", "c over d, d_test_id"
+    first = {
+        1: [named(ood, FOR), named(ood, AGAINST), named(twice, OPEN), named("e, test_id", FOR)],
+        4: [named(oracle, FOR)],
+        5: [named(twice, OPEN)],
+    }
+    second = {
+        1: [named(ood, AGAINST), named(ood, OPEN), named(twice, AGAINST), named("e, test_id", MISSING)],
+        4: [named(oracle, FOR)],
+        5: [named(twice, AGAINST)],
+    }
+    table = verdicts.agreement(first, second)
+    assert table.to_numpy().tolist() == [
+        ["Test-OOD", 2, 0, 0, 2, 0], ["D-Test-ID", 0, 0, 0, 0, 1], ["the oracle", 1, 1, 0, 0, 0],
+    ]  # fmt: skip
+    assert verdicts.agreement({}, {}).empty
 
 
 def test_a_contrast_as_two_judgements_have_it():
@@ -427,9 +455,7 @@ def test_every_claim_of_the_paper_is_there_and_summed_up():
     assert table.contrasts[0] == "16 for" and table.n[0] == 5
     assert len(verdicts.details(judged[1])) == 16
     spoken = verdicts.spoken(judged)
-    assert (
-        spoken.startswith("Claim 1, for:\n  dw_negatives over standard, test_ood") and "Claim 1, against" not in spoken
-    )
+    assert spoken.startswith("Claim 1. At sigma 50") and "  for:\n    dw_negatives over standard, test_ood" in spoken
     assert len(spoken.splitlines()) >= 1 + 16 and all(len(line) <= 78 for line in spoken.splitlines())
     assert "0.023 [0.022, 0.024]  n = 5" in spoken and verdicts.spoken({}) == "No contrast speaks yet."
     few = verdicts.report(claims.judge(Evidence(papers_rows().query("seed < 2"))))

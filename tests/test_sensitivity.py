@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import torch
 
-from dtcl_core import evaluate, pretrain, reported, results, sensitivity, statistics, work
+from dtcl_core import evaluate, pretrain, reported, results, sensitivity, statistics, weight_choices, work
 from dtcl_core.config import Protocol, Run
 from dtcl_core.data import LABEL_FRACTIONS
 from dtcl_core.evaluate import METRICS
@@ -126,25 +126,25 @@ def test_choices_of_the_weight_reach_methods_with_a_weight_alone():
     """Each changes what weighted pairs learn where all are clipped, and not a bit of a method without a weight."""
     small = Protocol(epochs=1, channels=(4, 4, 4), split_sizes=(512, 128, 128, 128))
     learned = {}
-    for name, changes in sensitivity.WEIGHT_CHOICES.items():
+    for name, changes in weight_choices.CHOICES.items():
         protocol = replace(small, **changes)
-        assert sensitivity.weight_choice(protocol) == name
+        assert weight_choices.choice_of(protocol) == name
         runs = [Run("dw_pairs", 0.05, tau_beta=1.0, protocol=protocol)]
-        runs += [Run(method, 0.1, protocol=protocol) for method in sensitivity.REFERENCES]
+        runs += [Run(method, 0.1, protocol=protocol) for method in weight_choices.REFERENCES]
         stack = pretrain.train(runs, "cpu", precision="float32")
         learned[name] = dict(zip((run.method for run in stack.runs), stack.encoder.weight.detach()))
     default = learned.pop("default")
     for name, weights in learned.items():
-        assert all(torch.equal(weights[method], default[method]) for method in sensitivity.REFERENCES), name
+        assert all(torch.equal(weights[method], default[method]) for method in weight_choices.REFERENCES), name
         assert not torch.equal(weights["dw_pairs"], default["dw_pairs"]), name
-    with pytest.raises(ValueError, match="no choice in WEIGHT_CHOICES is {'tau_min': 0.2}"):
-        sensitivity.weight_choice(Protocol(tau_min=0.2))
+    with pytest.raises(ValueError, match="no choice in CHOICES is {'tau_min': 0.2}"):
+        weight_choices.choice_of(Protocol(tau_min=0.2))
 
 
 def test_the_papers_cells_are_those_its_tables_select():
     for method, table in reported.temperature_tables().groupby("method"):
         chosen = table[table.metric == "validation"].sort_values("value").iloc[-1]
-        assert sensitivity.PAPER_CELLS[method] == {"tau_alpha": chosen.tau_alpha, "tau_beta": chosen.tau_beta}
+        assert weight_choices.PAPER_CELLS[method] == {"tau_alpha": chosen.tau_alpha, "tau_beta": chosen.tau_beta}
 
 
 def test_what_a_choice_moves_is_paired_by_seed():
@@ -152,19 +152,19 @@ def test_what_a_choice_moves_is_paired_by_seed():
     best = {"default": 0.075, "tau_min 0.05": 0.175}  # the tau_alpha that validation is made to select
 
     def value(run, metric):
-        if run.method not in sensitivity.PAPER_CELLS:
+        if run.method not in weight_choices.PAPER_CELLS:
             return 0.55 + 0.01 * run.seed
-        choice = sensitivity.weight_choice(run.protocol)
+        choice = weight_choices.choice_of(run.protocol)
         if metric == "validation":
-            if run.tau_alpha == sensitivity.OFF_FLOOR["tau_alpha"]:
+            if run.tau_alpha == weight_choices.OFF_FLOOR["tau_alpha"]:
                 return 0.99  # takes part in no selection
             return 0.9 if run.tau_alpha == best.get(choice, 0.075) else 0.6
         return 0.5 + 0.01 * run.seed + (0.2 if choice == "default" else 0.1 if run.tau_alpha == 0.175 else 0.0)
 
     rows = made_up(runs, value)
     rows = rows[~((rows.seed == 2) & (rows.method == "same_domain"))]
-    found = sensitivity.weight_effects(rows, runs).set_index(["group", "variation", "metric"])
-    assert len(found) == len(sensitivity.PAPER_CELLS) * len(sensitivity.WEIGHT_CHOICES) * 3
+    found = weight_choices.effects(rows, runs).set_index(["group", "variation", "metric"])
+    assert len(found) == len(weight_choices.PAPER_CELLS) * len(weight_choices.CHOICES) * 3
     line = found.loc["dw_pairs", "tau_min 0.05", "test_id"]
     assert line.cell == "0.175/1" and line["mean"] == pytest.approx(0.61) and line.n == 3 and line.reported == 0.945
     assert [line.moved, line.moved_low, line.moved_high] == pytest.approx([-0.1] * 3) and line.moved_n == 3
@@ -172,53 +172,53 @@ def test_what_a_choice_moves_is_paired_by_seed():
     assert same == pytest.approx([0.05] * 3) and line.same_domain_n == 2 and line.standard_n == 3
     assert found.loc["dw_pairs", "default", "test_id"].cell == "0.075/0.5"
     only = REGISTRY["weight_choices"].runs("laptop", methods="dw_negatives")
-    without = sensitivity.weight_effects(rows[rows.method == "dw_negatives"], only)
+    without = weight_choices.effects(rows[rows.method == "dw_negatives"], only)
     assert (without.same_domain_n == 0).all() and without.moved.notna().all()
-    assert sensitivity.weight_effects(rows.iloc[:0], runs).empty
+    assert weight_choices.effects(rows.iloc[:0], runs).empty
     tried = rows[~((rows.protocol == rows.protocol[0]) & (rows.method == "dw_pairs") & (rows.tau_alpha == 0.075))]
-    begun = sensitivity.weight_effects(tried, runs)  # one cell alone cannot have been selected
+    begun = weight_choices.effects(tried, runs)  # one cell alone cannot have been selected
     assert len(begun) == len(found) - 3 and len(begun[begun.group == "dw_negatives"]) == len(found) / 2
 
 
 def test_the_cell_off_the_floor_is_compared_where_all_cells_were_run():
     """Eq. 3 stays above the floor there for any weight, and falls below it in both cells of the paper."""
     floor, runs = Protocol().tau_min, REGISTRY["weight_choices"].runs("laptop")
-    lowest = {tuple(c.values()): c["tau_alpha"] - c["tau_beta"] / 2 for c in sensitivity.PAPER_CELLS.values()}
-    off = sensitivity.OFF_FLOOR
+    lowest = {tuple(c.values()): c["tau_alpha"] - c["tau_beta"] / 2 for c in weight_choices.PAPER_CELLS.values()}
+    off = weight_choices.OFF_FLOOR
     assert max(lowest.values()) < floor < off["tau_alpha"] - off["tau_beta"] / 2
 
     def value(run, metric):
         if run.tau_alpha == off["tau_alpha"]:
             return 0.8 + 0.01 * run.seed
-        return 0.7 + 0.02 * run.seed if sensitivity.weight_choice(run.protocol) == "default" else 0.1
+        return 0.7 + 0.02 * run.seed if weight_choices.choice_of(run.protocol) == "default" else 0.1
 
     rows = made_up(runs, value)
     rows = rows[~((rows.seed == 2) & (rows.method == "dw_pairs") & (rows.tau_alpha == 0.175))]
-    means, more = sensitivity.off_floor(rows, runs, "dw_pairs", ["test_id"])
+    means, more = weight_choices.off_floor(rows, runs, "dw_pairs", ["test_id"])
     assert means.cell.tolist() == ["0.075/0.5", "0.125/0.1", "0.175/1"] and means.n.tolist() == [2, 2, 2]
     assert means.test_id.tolist() == pytest.approx([0.71, 0.805, 0.71])
     d = statistics.mean_interval([0.1, 0.09])
     assert more.cell.tolist() == ["0.075/0.5", "0.175/1"]
     assert more.test_id.tolist() == [f"{d.mean:.3f} ±{d.high - d.mean:.3f}"] * 2
-    assert sensitivity.off_floor(rows, runs, "dw_negatives", ["test_id"])[0].n.tolist() == [3, 3, 3]
-    assert all(table.empty for table in sensitivity.off_floor(rows.iloc[:0], runs, "dw_pairs", ["test_id"]))
+    assert weight_choices.off_floor(rows, runs, "dw_negatives", ["test_id"])[0].n.tolist() == [3, 3, 3]
+    assert all(table.empty for table in weight_choices.off_floor(rows.iloc[:0], runs, "dw_pairs", ["test_id"]))
 
 
 def test_rows_as_if_another_choice_had_been_made():
     """The proposed methods' rows are exchanged, on the seeds that have all four cells; the others stay."""
     runs = REGISTRY["weight_choices"].runs("laptop")
-    rows = made_up(runs, lambda run, metric: 0.9 if sensitivity.weight_choice(run.protocol) == "l2 of 100" else 0.6)
-    keys = {run.key for run in runs if sensitivity.weight_choice(run.protocol) == "default"}
+    rows = made_up(runs, lambda run, metric: 0.9 if weight_choices.choice_of(run.protocol) == "l2 of 100" else 0.6)
+    keys = {run.key for run in runs if weight_choices.choice_of(run.protocol) == "default"}
     default = rows[rows.key.isin(keys)]
     lacking = next(
         run for run in runs if run.seed == 1 and run.protocol.discriminator_l2 == 100 and run.method == "dw_pairs"
     )
-    there = sensitivity.as_if(default, rows[rows.key != lacking.key], runs, "l2 of 100")
+    there = weight_choices.as_if(default, rows[rows.key != lacking.key], runs, "l2 of 100")
     assert set(there.seed) == {0, 2} and there.protocol.nunique() == 1
-    proposed = there.method.isin(sensitivity.PAPER_CELLS)
+    proposed = there.method.isin(weight_choices.PAPER_CELLS)
     assert (there[proposed].test_id == 0.9).all() and (there[~proposed].test_id == 0.6).all()
     assert set(there[proposed].tau_alpha) == {0.075, 0.175} and set(there[~proposed].method) == set(
-        sensitivity.REFERENCES
+        weight_choices.REFERENCES
     )
     assert there[proposed].key.nunique() == 2 * 4
-    assert sensitivity.as_if(default, rows.iloc[:0], runs, "l2 of 100").empty
+    assert weight_choices.as_if(default, rows.iloc[:0], runs, "l2 of 100").empty
