@@ -167,7 +167,7 @@ def other_verdicts(first: Judged, second: Judged) -> list[str]:
         if min((contrast.interval.n for contrast in contrasts), default=0) >= FULL_SEEDS:
             before, now = (", ".join(filter(None, (verdict(c), standing(c)))) for c in (first[number], contrasts))
             if verdict(first[number]) != verdict(contrasts):
-                lines += [f"The verdict on claim {number} would be: {now};", f"    instead of: {before}."]
+                lines += [f"Claim {number} would be: {now};", f"    instead of: {before}."]
     return lines
 
 
