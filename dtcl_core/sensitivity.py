@@ -18,7 +18,9 @@ beginning of the start's full runs, are older; all else is younger. How many var
 beforehand, and the second finalist was named before all short runs were in; with all of them it is the best short one. The
 default was frozen at `FROZEN`.
 
-Choices that only the domain weight sees were not calibrated: `weight_choices` varies them afterwards.
+`LATER` are variations of other choices that standard contrastive learning or its oracle can see, made after the default was
+frozen: they show how much a choice moves, and decide nothing. Choices that only the domain weight sees were not calibrated
+either: `weight_choices` varies them.
 """
 
 from __future__ import annotations
@@ -111,6 +113,23 @@ VARIATIONS = (
     Variation("colours wrap", {"color_clipping": "wrap"}),
     Variation("symmetric loss", {"symmetric": True}),
 )
+LATER = (  # after the default was frozen: no part in the rule
+    Variation("splits stratified", {"stratified_splits": True}),
+    Variation("square crops", {"crop_ratio": (1.0, 1.0)}),
+    Variation("blur of at most 1 pixel", {"blur_sigma": (0.1, 1.0)}),
+    Variation("SimCLR's jitter", {"jitter_strengths": (0.8, 0.8, 0.8, 0.2), "jitter_probability": 0.8}),
+    Variation("jitter before blur", {"jitter_position": "before_blur"}),
+    Variation("convolutions of 5 x 5", {"kernel_size": 5}),
+    Variation("max pooling", {"downsampling": "max_pool"}),
+    Variation("norm after ReLU", {"block_order": "relu-norm-dropout"}),
+    Variation("last batch kept", {"drop_last": False}),
+    Variation("labels stratified", {"stratified_labels": True}),
+    Variation("labels not nested", {"nested_labels": False}),
+    Variation("domain probe on few labels", {"domain_probe_data": "label_subset"}),
+    Variation("probe's penalty / 100", {"probe_l2": 0.01}),
+    Variation("probe's penalty x 100", {"probe_l2": 100.0}),
+)
+ALL = (*VARIATIONS, *LATER)
 PROBES = ("raw", "l2", "standardized")  # each variation is probed in these ways: that costs no training
 FINALISTS = ("start", "torchvision's crops, no dropout")  # trained in full: where we started, and the best short one
 
@@ -119,7 +138,7 @@ def settings(preset: str) -> list[dict[str, Any]]:
     """What the experiment `sensitivity` sets in a preset."""
     if preset == "smoke":
         return VARIATIONS[0].settings()
-    found = [setting for v in VARIATIONS for setting in v.settings(SHORT_EPOCHS)]
+    found = [setting for v in ALL for setting in v.settings(SHORT_EPOCHS)]
     if preset != "laptop":
         found += [setting for v in VARIATIONS if v.name in FINALISTS for setting in v.settings(FULL_EPOCHS)]
     return found
@@ -129,7 +148,7 @@ def named(frame: pd.DataFrame, runs: Iterable[Run]) -> pd.DataFrame:
     """Rows with columns for the variation, its probe and how many fields it changes, from their runs' configuration."""
     by_protocol = {
         v.protocol(START.epochs, probe): (v.name, probe, len(v.changes) + (probe != START.probe_features))
-        for v in VARIATIONS
+        for v in ALL
         for probe in PROBES
     }
     sized = [(run.key, replace(run.protocol, epochs=START.epochs, split_sizes=START.split_sizes)) for run in runs]
@@ -186,7 +205,7 @@ def on_shared_seeds(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def ranking(rows: pd.DataFrame) -> pd.DataFrame:
-    """Variations by misfit on the seeds they share, smallest first.
+    """Variations by misfit on the seeds they share, smallest first; those of `LATER` take no part.
 
     Args:
         rows: as from `named`, of one number of epochs.
@@ -194,6 +213,7 @@ def ranking(rows: pd.DataFrame) -> pd.DataFrame:
     Returns:
         Columns: variation, probe, changes, misfit, n (seeds), cost (see `cost`); variations with a misfit only.
     """
+    rows = rows[rows.variation.isin([v.name for v in VARIATIONS])]
     lines = []
     for (variation, probe, changes), part in on_shared_seeds(rows).groupby(["variation", "probe", "changes"]):
         table = misfit(part)
@@ -239,7 +259,7 @@ def effects(rows: pd.DataFrame, probe: str = "raw") -> pd.DataFrame:
         Columns: variation, group, metric, reported, mean, low, high (95 % interval over seeds) and n.
     """
     lines = []
-    for variation in (v.name for v in VARIATIONS):
+    for variation in (v.name for v in ALL):
         part = rows[(rows.variation == variation) & (rows.probe == probe)]
         part = part[(part.label_fraction == selection.SELECTION_FRACTION) & (part.status == "ok")]
         for group, metrics in GROUPS.items():

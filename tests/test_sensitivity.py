@@ -11,7 +11,7 @@ from dtcl_core.config import Protocol, Run
 from dtcl_core.data import LABEL_FRACTIONS
 from dtcl_core.evaluate import METRICS
 from dtcl_core.experiments import REGISTRY
-from dtcl_core.sensitivity import FULL_EPOCHS, GROUPS, PROBES, SHORT_EPOCHS, VARIATIONS
+from dtcl_core.sensitivity import FULL_EPOCHS, GROUPS, LATER, PROBES, SHORT_EPOCHS, VARIATIONS
 
 
 def made_up(runs, value):
@@ -46,6 +46,15 @@ def test_variations_are_ranked_on_the_seeds_they_share():
     begun.loc[begun.seed == 1, list(METRICS)] = 0.0  # a seed that one variation alone has, and not whole
     ranked = sensitivity.ranking(begun)
     assert len(ranked) == len(VARIATIONS) * len(PROBES) and (ranked.misfit < 1e-12).all() and (ranked.n == 1).all()
+
+
+def test_choices_changed_after_the_freeze_are_shown_but_not_ranked():
+    runs = REGISTRY["sensitivity"].runs("laptop", seeds=1)
+    later = {v.name for v in LATER}
+    rows = sensitivity.named(made_up(runs, papers_value), runs)
+    assert later <= set(sensitivity.effects(rows).variation) and not later & set(sensitivity.ranking(rows).variation)
+    before = {name for v in VARIATIONS for name in v.changes} | {"probe_features"}
+    assert not before & {name for v in LATER for name in v.changes}, "what the calibration varied is not varied again"
 
 
 def test_a_misfit_is_the_mean_over_groups_of_mean_differences():
