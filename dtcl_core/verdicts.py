@@ -7,7 +7,8 @@ Once every contrast rests on the paper's `FULL_SEEDS` seeds, the verdict is
 - else the intervals are too wide to tell, and it is as before five seeds: not enough runs yet.
 
 So no claim falls by what the runs could not see. `standing` says why there is no verdict, and in how many contrasts the claim
-is contradicted all the same. Judged claims are what `claims.judge` returns: the contrasts of each claim, by its number. Texts fit a page.
+is contradicted all the same. Judged claims are what `claims.judge` returns: the contrasts of each claim, by its number.
+Texts fit a page.
 """
 
 from __future__ import annotations
@@ -58,8 +59,8 @@ def first_verdict(contrasts: Sequence[Contrast]) -> str:
 def standing(contrasts: Sequence[Contrast]) -> str:
     """Why a claim has no verdict yet: nothing to judge, runs are missing, or the seeds cannot tell; else empty.
 
-    There may be nothing to judge although much was run: some contrasts wait for the last configuration of a grid. Contrasts that
-    speak against the claim are counted behind missing runs, and stand in place of what the seeds cannot tell.
+    There may be nothing to judge although much was run: some contrasts wait for the last configuration of a grid.
+    Contrasts that speak against the claim are counted behind missing runs, and stand in place of what the seeds cannot tell.
     """
     seeds = [contrast.interval.n for contrast in contrasts]
     if verdict(contrasts) != VERDICTS[-1]:

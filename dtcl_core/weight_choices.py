@@ -151,9 +151,9 @@ def as_if(rows: pd.DataFrame, frame: pd.DataFrame, runs: Iterable[Run], choice: 
     """
     keys = {run.key for run in runs if run.method in PAPER_CELLS and choice_of(run.protocol) == choice}
     made = frame[frame.key.isin(keys) & (frame.tau_alpha != OFF_FLOOR["tau_alpha"])]
-    there, cells = made.groupby("seed").key.nunique(), len(PAPER_CELLS)
-    seeds = there.index[there == len(PAPER_CELLS) * cells]
-    if not len(seeds):
+    there = made.groupby("seed").key.nunique()
+    seeds = there.index[there == len(PAPER_CELLS) ** 2]  # each method in its own cell and in the other's
+    if rows.empty or not len(seeds):
         return rows.iloc[:0]
     both = pd.concat([rows[~rows.method.isin(PAPER_CELLS)], made.assign(protocol=rows.protocol.iloc[0])])
     return both[both.seed.isin(seeds)].reset_index(drop=True)

@@ -231,3 +231,4 @@ def test_rows_as_if_another_choice_had_been_made():
     )
     assert there[proposed].key.nunique() == 2 * 4
     assert weight_choices.as_if(default, rows.iloc[:0], runs, "l2 of 100").empty
+    assert weight_choices.as_if(default.iloc[:0], rows, runs, "l2 of 100").empty
