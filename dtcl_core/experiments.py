@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import sensitivity, weight_choices
+from . import variations, weight_choices
 from .checks import checked_choice, checked_number
 from .config import LAMBDAS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Protocol, Run
 from .methods import ALL_METHODS, METHODS
@@ -227,7 +227,7 @@ REGISTRY = {
         Experiment("global_vs_batch", "Table 9: two kinds of discriminator", both_discriminators),
         Experiment("projector_head", "the projector figure, at sigma 25", projectors),
         Experiment("effective_temperature", "the temperature figures, by epoch", one_trace),
-        Experiment("sensitivity", "the choices that the paper leaves open", sensitivity.settings),
+        Experiment("sensitivity", "the choices that the paper leaves open", variations.settings),
         Experiment("weight_choices", "choices that only the domain weight sees", weight_choices.settings),
         Experiment("adding_a_method", "claim 13: a weight outside the exponent", outside),
     )

@@ -18,30 +18,24 @@ beginning of the start's full runs, are older; all else is younger. How many var
 beforehand, and the second finalist was named before all short runs were in; with all of them it is the best short one. The
 default was frozen at `FROZEN`.
 
-`LATER` are variations of other choices that standard contrastive learning or its oracle can see, made after the default was
-frozen: they show how much a choice moves, and decide nothing. Choices that only the domain weight sees were not calibrated
-either: `weight_choices` varies them.
+`variations` lists what is varied. Choices varied after the default was frozen are measured here too, and decide nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import replace
 
 import pandas as pd
 
 from . import reported, selection
 from .config import Protocol, Run
 from .encoder import IMAGE_SIZE
-from .statistics import mean_interval
+from .statistics import mean_interval, paired_difference
+from .variations import ALL, CELLS, COLLAPSE, FULL_EPOCHS, LENGTHS, PROBES, SHORT_EPOCHS, START, UNSEEN, VARIATIONS
 
-SHORT_EPOCHS, FULL_EPOCHS = 60, 400
 FROZEN = "2026-11-21T10:21:03+00:00"  # commit 4569f72; rows made later decide nothing
 ALIKE = 0.02
-PLAIN_TAUS = (0.05, 0.1, 0.2)
-SHORT_TAUS = (0.1, 0.2)
-COLLAPSE = {"method": "dw_pairs", "tau_alpha": 1.0, "tau_beta": 0.1}
 GROUPS = {
     "standard": ("test_ood", "test_id", "d_test_id"),
     "color_jitter": ("test_ood", "test_id", "d_test_id"),
@@ -49,112 +43,37 @@ GROUPS = {
 }
 
 
-@dataclass(frozen=True)
-class Variation:
-    """The starting protocol with some choices made otherwise.
-
-    Attributes:
-        name: what the chapter calls it.
-        changes: fields of `Protocol`.
-    """
-
-    name: str
-    changes: Mapping[str, Any] = field(default_factory=dict)
-
-    def fields(self, probe: str) -> dict[str, Any]:
-        """The fields of `Protocol` that it sets, those of the start among them."""
-        return {**STARTING, "probe_features": probe, **self.changes}
-
-    def protocol(self, epochs: int, probe: str = "raw") -> Protocol:
-        return replace(START, epochs=epochs, **self.fields(probe))
-
-    def settings(self, epochs: int | None = None) -> list[dict[str, Any]]:
-        """Standard at a few temperatures, the oracle, and a cell that should collapse; each probed in all ways.
-
-        Args:
-            epochs: None leaves them to the preset.
-        """
-        taus = SHORT_TAUS if epochs is None or epochs <= SHORT_EPOCHS else PLAIN_TAUS
-        cells = [{"method": "standard", "tau_alpha": tau} for tau in taus]
-        cells += [{"method": "color_jitter", "tau_alpha": 0.1}, COLLAPSE]
-        length = {} if epochs is None else {"epochs": epochs}
-        return [{**cell, "protocol": {**self.fields(probe), **length}} for probe in PROBES for cell in cells]
-
-
-# Where calibration started: what it varies is written out, so that a default frozen later does not move it.
-STARTING: Mapping[str, Any] = {
-    "crop_scale": (0.2, 1.0),
-    "crop_ratio": (0.75, 1.3333333333333333),
-    "blur_kernel": 3,
-    "blur_probability": 0.5,
-    "channels": (16, 16, 32),
-    "dropout": 0.1,
-    "dropout_kind": "element",
-    "batch_size": 256,
-    "probe_features": "raw",
-    "input_normalization": "none",
-    "color_clipping": "clip",
-    "symmetric": False,
-}
-START = Protocol(**STARTING)
-
-VARIATIONS = (
-    Variation("start"),
-    Variation("torchvision's crops", {"crop_scale": (0.08, 1.0)}),
-    Variation("no dropout", {"dropout": 0.0}),
-    Variation("torchvision's crops, no dropout", {"crop_scale": (0.08, 1.0), "dropout": 0.0}),
-    Variation("dropout 0.25", {"dropout": 0.25}),
-    Variation("every view blurred, kernel 5", {"blur_probability": 1.0, "blur_kernel": 5}),
-    Variation("half the first channels", {"channels": (8, 16, 32)}),
-    Variation("batches of 64", {"batch_size": 64}),
-    Variation("whole channels dropped", {"dropout_kind": "channel"}),
-    Variation("twice the channels", {"channels": (32, 32, 64)}),
-    Variation("inputs in [-1, 1]", {"input_normalization": "half"}),
-    Variation("colours wrap", {"color_clipping": "wrap"}),
-    Variation("symmetric loss", {"symmetric": True}),
-)
-LATER = (  # after the default was frozen: no part in the rule
-    Variation("splits stratified", {"stratified_splits": True}),
-    Variation("square crops", {"crop_ratio": (1.0, 1.0)}),
-    Variation("blur of at most 1 pixel", {"blur_sigma": (0.1, 1.0)}),
-    Variation("SimCLR's jitter", {"jitter_strengths": (0.8, 0.8, 0.8, 0.2), "jitter_probability": 0.8}),
-    Variation("jitter before blur", {"jitter_position": "before_blur"}),
-    Variation("convolutions of 5 x 5", {"kernel_size": 5}),
-    Variation("max pooling", {"downsampling": "max_pool"}),
-    Variation("norm after ReLU", {"block_order": "relu-norm-dropout"}),
-    Variation("last batch kept", {"drop_last": False}),
-    Variation("labels stratified", {"stratified_labels": True}),
-    Variation("labels not nested", {"nested_labels": False}),
-    Variation("domain probe on few labels", {"domain_probe_data": "label_subset"}),
-    Variation("probe's penalty / 100", {"probe_l2": 0.01}),
-    Variation("probe's penalty x 100", {"probe_l2": 100.0}),
-)
-ALL = (*VARIATIONS, *LATER)
-PROBES = ("raw", "l2", "standardized")  # each variation is probed in these ways: that costs no training
-FINALISTS = ("start", "torchvision's crops, no dropout")  # trained in full: where we started, and the best short one
-
-
-def settings(preset: str) -> list[dict[str, Any]]:
-    """What the experiment `sensitivity` sets in a preset."""
-    if preset == "smoke":
-        return VARIATIONS[0].settings()
-    found = [setting for v in ALL for setting in v.settings(SHORT_EPOCHS)]
-    if preset != "laptop":
-        found += [setting for v in VARIATIONS if v.name in FINALISTS for setting in v.settings(FULL_EPOCHS)]
-    return found
-
-
 def named(frame: pd.DataFrame, runs: Iterable[Run]) -> pd.DataFrame:
-    """Rows with columns for the variation, its probe and how many fields it changes, from their runs' configuration."""
+    """Rows with what their runs' configuration says: variation, probe, how many fields change, and cell.
+
+    `cell` is the name in `variations.CELLS`, empty for runs that the calibration looks at.
+    """
     by_protocol = {
         v.protocol(START.epochs, probe): (v.name, probe, len(v.changes) + (probe != START.probe_features))
         for v in ALL
         for probe in PROBES
     }
-    sized = [(run.key, replace(run.protocol, epochs=START.epochs, split_sizes=START.split_sizes)) for run in runs]
-    names = {key: by_protocol[protocol] for key, protocol in sized}
-    told = pd.DataFrame([names[key] for key in frame.key], columns=["variation", "probe", "changes"], index=frame.index)
+    sized = [(run, replace(run.protocol, epochs=START.epochs, split_sizes=START.split_sizes)) for run in runs]
+    names = {run.key: (*by_protocol[protocol], cell_of(run)) for run, protocol in sized}
+    columns = ["variation", "probe", "changes", "cell"]
+    told = pd.DataFrame([names[key] for key in frame.key], columns=columns, index=frame.index)
     return pd.concat([frame, told], axis=1)
+
+
+def cell_of(run: Run) -> str:
+    """The name in `variations.CELLS` of a run's cell, or nothing."""
+    for name, cell in CELLS.items():
+        if all(getattr(run, field) == value for field, value in cell.items()):
+            return name
+    return ""
+
+
+def parts(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Rows, as from `named`, apart: short and full runs of the calibration's cells, the start at all `LENGTHS`, and `CELLS`."""
+    unseen = rows.cell != ""
+    full, other = rows.epochs == FULL_EPOCHS, rows.epochs.isin(set(LENGTHS) - {SHORT_EPOCHS, FULL_EPOCHS})
+    first = (rows.variation == VARIATIONS[0].name) & (rows.probe == START.probe_features)
+    return rows[~unseen & ~full & ~other], rows[~unseen & full], rows[~unseen & first], rows[unseen]
 
 
 def misfit(frame: pd.DataFrame) -> pd.DataFrame:
@@ -205,7 +124,7 @@ def on_shared_seeds(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def ranking(rows: pd.DataFrame) -> pd.DataFrame:
-    """Variations by misfit on the seeds they share, smallest first; those of `LATER` take no part.
+    """Variations by misfit on the seeds they share, smallest first; those made after the freeze take no part.
 
     Args:
         rows: as from `named`, of one number of epochs.
@@ -267,3 +186,51 @@ def effects(rows: pd.DataFrame, probe: str = "raw") -> pd.DataFrame:
             for metric in metrics if len(chosen) else ():
                 lines.append((variation, group, metric, targets(group)[metric], *mean_interval(chosen[metric])))
     return pd.DataFrame(lines, columns=["variation", "group", "metric", "reported", "mean", "low", "high", "n"])
+
+
+def unseen_effects(rows: pd.DataFrame) -> pd.DataFrame:
+    """What each of `variations.UNSEEN` measures in its cells, and how far it moves that.
+
+    Args:
+        rows: as the last of `parts`.
+
+    Returns:
+        Columns: variation, group (the cell), metric, reported (what the start measures), mean, low, high (95 % interval over
+        seeds), n, and `moved`, the mean difference to the start over the seeds that both have, with `moved_n`.
+    """
+    rows = rows[(rows.label_fraction == selection.SELECTION_FRACTION) & (rows.status == "ok")]
+    by = {key: part.set_index("seed") for key, part in rows.groupby(["variation", "cell"])}
+    lines = []
+    for variation, cell in ((v.name, cell) for v in UNSEEN for cell in v.cells if (v.name, cell) in by):
+        mine, start = by[variation, cell], by.get((VARIATIONS[0].name, cell))
+        for metric in GROUPS["collapse" if cell == "collapsed" else "standard"]:
+            base = mine[metric].iloc[:0] if start is None else start[metric]
+            d = paired_difference(mine[metric], base)
+            lines.append((variation, cell, metric, base.mean(), *mean_interval(mine[metric]), d.mean, d.n))
+    columns = ["variation", "group", "metric", "reported", "mean", "low", "high", "n", "moved", "moved_n"]
+    return pd.DataFrame(lines, columns=columns)
+
+
+def validated_epoch(rows: pd.DataFrame) -> pd.DataFrame:
+    """The length of training that validation would have taken, among `variations.LENGTHS`, for each run that has them all.
+
+    The learning rate follows the epoch alone, and so does whatever is random: a shorter run is the beginning of a longer one,
+    but for rounding.
+
+    Args:
+        rows: as the third of `parts`.
+
+    Returns:
+        Columns: method, tau_alpha, seed, epoch (with the highest validation accuracy, the earliest of equals), and for each
+        metric what it measures at that epoch, with `_last` after the last one.
+    """
+    rows = rows[(rows.label_fraction == selection.SELECTION_FRACTION) & (rows.status == "ok")]
+    metrics = ["validation", *GROUPS["standard"]]
+    lines = []
+    for (method, tau, seed), part in rows.groupby(["method", "tau_alpha", "seed"]):
+        part = part.drop_duplicates("epochs").sort_values("epochs")
+        if list(part.epochs) == list(LENGTHS):
+            best, last = part.loc[part.validation.idxmax()], part.iloc[-1]
+            lines.append((method, tau, seed, best.epochs, *best[metrics], *last[metrics]))
+    columns = ["method", "tau_alpha", "seed", "epoch", *metrics, *(f"{metric}_last" for metric in metrics)]
+    return pd.DataFrame(lines, columns=columns)

@@ -1,17 +1,18 @@
 """The calibration rule on made-up rows, and the default protocol against what the rule takes from the committed ones."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pandas as pd
 import pytest
 import torch
 
-from dtcl_core import evaluate, pretrain, reported, results, sensitivity, statistics, weight_choices, work
+from dtcl_core import evaluate, pretrain, reported, results, sensitivity, statistics, variations, weight_choices, work
 from dtcl_core.config import Protocol, Run
 from dtcl_core.data import LABEL_FRACTIONS
 from dtcl_core.evaluate import METRICS
 from dtcl_core.experiments import REGISTRY
-from dtcl_core.sensitivity import FULL_EPOCHS, GROUPS, LATER, PROBES, SHORT_EPOCHS, VARIATIONS
+from dtcl_core.sensitivity import GROUPS
+from dtcl_core.variations import CELLS, FULL_EPOCHS, LATER, LENGTHS, PROBES, SHORT_EPOCHS, UNSEEN, VARIATIONS
 
 
 def made_up(runs, value):
@@ -31,17 +32,17 @@ def papers_value(run, metric):
 
 def test_the_papers_own_numbers_have_no_misfit():
     runs = REGISTRY["sensitivity"].runs("core", seeds=2)
-    rows = sensitivity.named(made_up(runs, papers_value), runs)
-    ranked = sensitivity.ranking(rows[rows.epochs == SHORT_EPOCHS])
+    short, full, *_ = sensitivity.parts(sensitivity.named(made_up(runs, papers_value), runs))
+    assert set(short.epochs) == {SHORT_EPOCHS} and set(full.epochs) == {FULL_EPOCHS}
+    ranked = sensitivity.ranking(short)
     assert len(ranked) == len(VARIATIONS) * len(PROBES) and (ranked.misfit < 1e-12).all() and (ranked.n == 2).all()
-    taken = sensitivity.decide(sensitivity.ranking(rows[rows.epochs == FULL_EPOCHS]))
+    taken = sensitivity.decide(sensitivity.ranking(full))
     assert (taken.variation, taken.probe, taken.changes) == ("start", "raw", 0)
 
 
 def test_variations_are_ranked_on_the_seeds_they_share():
     runs = REGISTRY["sensitivity"].runs("core", seeds=2)
-    rows = sensitivity.named(made_up(runs, papers_value), runs)
-    rows = rows[rows.epochs == SHORT_EPOCHS]
+    rows, *_ = sensitivity.parts(sensitivity.named(made_up(runs, papers_value), runs))
     begun = rows[(rows.seed == 0) | ((rows.variation == "start") & (rows.method != "color_jitter"))].copy()
     begun.loc[begun.seed == 1, list(METRICS)] = 0.0  # a seed that one variation alone has, and not whole
     ranked = sensitivity.ranking(begun)
@@ -51,10 +52,74 @@ def test_variations_are_ranked_on_the_seeds_they_share():
 def test_choices_changed_after_the_freeze_are_shown_but_not_ranked():
     runs = REGISTRY["sensitivity"].runs("laptop", seeds=1)
     later = {v.name for v in LATER}
-    rows = sensitivity.named(made_up(runs, papers_value), runs)
+    rows, *_ = sensitivity.parts(sensitivity.named(made_up(runs, papers_value), runs))
     assert later <= set(sensitivity.effects(rows).variation) and not later & set(sensitivity.ranking(rows).variation)
     before = {name for v in VARIATIONS for name in v.changes} | {"probe_features"}
-    assert not before & {name for v in LATER for name in v.changes}, "what the calibration varied is not varied again"
+    assert not before & {name for v in (*LATER, *UNSEEN) for name in v.changes}, (
+        "what the calibration varied is not varied again"
+    )
+
+
+def test_every_open_choice_is_varied_where_something_sees_it():
+    """All fields but those that the paper states, and the one without an alternative, which lengths of training stand for."""
+    stated = {"split_sizes", "embedding_dim", "epochs", "learning_rate", "lr_step", "lr_gamma"}
+    varied = {name for v in (*VARIATIONS, *LATER, *UNSEEN) for name in v.changes} | {"probe_features"}
+    assert varied | stated | {"epoch_selection"} == {f.name for f in fields(Protocol)} and not varied & stated
+    assert all(Run(**CELLS[cell]).protocol == Protocol() for v in UNSEEN for cell in v.cells)
+    names = [v.name for v in variations.ALL]
+    assert len(set(names)) == len(names)
+
+
+def test_choices_the_calibration_does_not_see_are_measured_in_cells_of_their_own():
+    """And take no part in what it does see, though a projector's run is one of standard contrastive learning too."""
+    runs = REGISTRY["sensitivity"].runs("core", seeds=2)
+
+    def value(run, metric):
+        if not sensitivity.cell_of(run):
+            return papers_value(run, metric)
+        return 0.1 + 0.02 * run.seed + (0.3 if run.protocol.mmd_features == "raw" else 0.0)
+
+    short, full, lengths, unseen = sensitivity.parts(sensitivity.named(made_up(runs, value), runs))
+    assert (sensitivity.ranking(short).misfit < 1e-12).all() and (full.cell == "").all() and (lengths.cell == "").all()
+    found = sensitivity.unseen_effects(unseen).set_index(["variation", "group", "metric"]).sort_index()
+    assert len(found) == 3 * sum(len(v.cells) for v in UNSEEN)
+    line = found.loc["MMD of raw embeddings", "mmd", "test_id"]
+    assert [line["mean"], line.moved, line.reported] == pytest.approx([0.41, 0.3, 0.11]) and line.moved_n == line.n == 2
+    others = found.drop("MMD of raw embeddings")
+    assert (others.moved.abs() < 1e-12).all() and ("start", "collapsed", "validation") in found.index
+    alone = sensitivity.unseen_effects(unseen[unseen.variation == "MMD of raw embeddings"])
+    assert alone.moved.isna().all() and (alone.moved_n == 0).all() and alone["mean"].notna().all()
+    assert sensitivity.unseen_effects(unseen.iloc[:0]).empty
+
+
+def test_validation_takes_one_of_the_lengths_of_a_run_that_has_them_all():
+    runs = REGISTRY["sensitivity"].runs("core", seeds=2)
+
+    def value(run, metric):
+        epochs = run.protocol.epochs
+        if metric == "validation":
+            return 0.9 if epochs in (100, 200) and run.seed == 0 else 0.8 + epochs / 1e4
+        return epochs / 1000
+
+    rows = made_up(runs, value)
+    _, _, lengths, _ = sensitivity.parts(
+        sensitivity.named(rows[~((rows.seed == 1) & (rows.method == "dw_pairs"))], runs)
+    )
+    assert set(lengths.epochs) == set(LENGTHS)
+    found = sensitivity.validated_epoch(lengths).set_index(["method", "tau_alpha", "seed"])
+    assert found.loc["standard", 0.1, 0].epoch == 100 and found.loc["standard", 0.1, 1].epoch == FULL_EPOCHS
+    line = found.loc["color_jitter", 0.1, 0]
+    assert [line.test_id, line.test_id_last] == [0.1, 0.4]
+    assert ("dw_pairs", 1.0, 0) in found.index and ("dw_pairs", 1.0, 1) not in found.index
+    assert ("standard", 0.05, 0) not in found.index, "short runs leave that temperature out"
+
+
+def test_a_shorter_run_is_the_beginning_of_a_longer_one():
+    small = Protocol(epochs=1, channels=(4, 4, 4), split_sizes=(512, 128, 128, 128), lr_step=1)
+    short, long = (pretrain.Stack([Run(protocol=replace(small, epochs=n))], "cpu", "float32") for n in (2, 3))
+    for stack in (short, short, long, long):
+        stack.train_epoch()
+    assert torch.equal(short.encoder.weight, long.encoder.weight) and torch.equal(short.losses[1], long.losses[1])
 
 
 def test_a_misfit_is_the_mean_over_groups_of_mean_differences():
@@ -84,8 +149,8 @@ def test_the_rule_prefers_the_plain_then_the_cheap_among_those_that_fit_alike():
 def test_the_default_protocol_is_what_the_rule_takes():
     runs = REGISTRY["sensitivity"].runs("core")
     rows = sensitivity.named(results.Store().load(runs), runs)
-    then = rows[(rows.epochs == FULL_EPOCHS) & (rows.created < sensitivity.FROZEN)]
-    taken = sensitivity.decide(sensitivity.ranking(then))
+    _, full, *_ = sensitivity.parts(rows)
+    taken = sensitivity.decide(sensitivity.ranking(full[full.created < sensitivity.FROZEN]))
     chosen = next(v for v in VARIATIONS if v.name == taken.variation)
     assert chosen.protocol(FULL_EPOCHS, taken.probe) == Protocol()
 
