@@ -298,13 +298,16 @@ def temperature_ridges(trace: Trace, tau_alpha: float, ridges: int = 9) -> Figur
     return figure
 
 
-def open_choices(effects: pd.DataFrame, titles: dict[str, str], epochs: int) -> Figure:
+def open_choices(
+    effects: pd.DataFrame, titles: dict[str, str], epochs: int, dashed: str = "reported, 400 epochs"
+) -> Figure:
     """What each way of settling the open choices measures, beside what is reported: a panel a group.
 
     Args:
         effects: columns variation, group, metric, reported, mean, low, high.
         titles: of the groups to show.
         epochs: of the runs that were measured.
+        dashed: what `reported` holds.
     """
     order = list(dict.fromkeys(effects.variation))
     figure, axes = plt.subplots(
@@ -333,7 +336,7 @@ def open_choices(effects: pd.DataFrame, titles: dict[str, str], epochs: int) -> 
         for metric, color in colors.items()
         if metric in set(effects.metric)
     ]
-    told = f"dots: measured, {epochs} epochs (arrow: the interval goes on); dashed lines: reported, 400 epochs"
+    told = f"dots: measured, {epochs} epochs (arrow: the interval goes on); dashed lines: {dashed}"
     figure.legend(handles=keys, loc="outside lower center", ncols=4, title=told)
     return figure
 

@@ -29,8 +29,9 @@ from dataclasses import replace
 import pandas as pd
 
 from . import reported, selection
-from .config import Protocol, Run
+from .config import HYPERPARAMETERS, Protocol, Run
 from .encoder import IMAGE_SIZE
+from .methods import ALL_METHODS
 from .statistics import mean_interval, paired_difference
 from .variations import ALL, CELLS, COLLAPSE, FULL_EPOCHS, LENGTHS, PROBES, SHORT_EPOCHS, START, UNSEEN, VARIATIONS
 
@@ -66,6 +67,16 @@ def cell_of(run: Run) -> str:
         if all(getattr(run, field) == value for field, value in cell.items()):
             return name
     return ""
+
+
+def cell_titles() -> dict[str, str]:
+    """What to call each of `variations.CELLS`: the method's name and the cell's hyperparameters."""
+    found = {}
+    for name, cell in CELLS.items():
+        values = [f"{cell[key]:g}" for key in HYPERPARAMETERS if key in cell]
+        head = f", {cell['projector'].upper()} head" if "projector" in cell else ""
+        found[name] = f"{ALL_METHODS[cell['method']].title} at {', '.join(values)}{head}"
+    return found
 
 
 def parts(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame]:
