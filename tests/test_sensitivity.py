@@ -91,7 +91,7 @@ def test_choices_the_calibration_does_not_see_are_measured_in_cells_of_their_own
     assert alone.moved.isna().all() and (alone.moved_n == 0).all() and alone["mean"].notna().all()
     assert sensitivity.unseen_effects(unseen.iloc[:0]).empty
     titles = sensitivity.cell_titles()
-    assert list(titles) == list(CELLS) and titles["mmd"] == "MMD at 0.1, 1" and titles["projector"].endswith("MLP head")
+    assert list(titles) == list(CELLS) and titles["mmd"] == "CL with MMD Penalty at 0.1, 1" and titles["projector"].endswith("MLP head")
 
 
 def test_validation_takes_one_of_the_lengths_of_a_run_that_has_them_all():
