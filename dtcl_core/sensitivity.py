@@ -19,6 +19,7 @@ beforehand, and the second finalist was named before all short runs were in; wit
 default was frozen at `FROZEN`.
 
 `variations` lists what is varied. Choices varied after the default was frozen are measured here too, and decide nothing.
+How far one moves a number (`changes`) is told at one temperature, from a network trained by the same code.
 """
 
 from __future__ import annotations
@@ -33,10 +34,23 @@ from .config import HYPERPARAMETERS, Protocol, Run
 from .encoder import IMAGE_SIZE
 from .methods import ALL_METHODS
 from .statistics import mean_interval, paired_difference
-from .variations import ALL, CELLS, COLLAPSE, FULL_EPOCHS, LENGTHS, PROBES, SHORT_EPOCHS, START, UNSEEN, VARIATIONS
+from .variations import (
+    ALL,
+    CELLS,
+    COLLAPSE,
+    FULL_EPOCHS,
+    LATER,
+    LENGTHS,
+    PROBES,
+    SHORT_EPOCHS,
+    START,
+    UNSEEN,
+    VARIATIONS,
+)
 
 FROZEN = "2026-11-21T10:21:03+00:00"  # commit 4569f72; rows made later decide nothing
 ALIKE = 0.02
+TAU = 0.1  # of plain methods, where choices are compared one by one
 GROUPS = {
     "standard": ("test_ood", "test_id", "d_test_id"),
     "color_jitter": ("test_ood", "test_id", "d_test_id"),
@@ -106,11 +120,18 @@ def misfit(frame: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["group", "metric", "reported", "measured", "n"])
 
 
-def rows_of_group(rows: pd.DataFrame, group: str) -> pd.DataFrame:
-    """Those of a variation's rows that are compared with a group of reported numbers."""
+def rows_of_group(rows: pd.DataFrame, group: str, tau: float | None = None) -> pd.DataFrame:
+    """Those of a variation's rows that are compared with a group of reported numbers.
+
+    Args:
+        rows: of one variation.
+        group: a key of `GROUPS`.
+        tau: the temperature of plain methods; None takes the one that validation selects.
+    """
     if group == "collapse":
         return rows[(rows.method == COLLAPSE["method"]) & (rows.tau_alpha == COLLAPSE["tau_alpha"])]
-    return selection.rows_of(rows, selection.select(rows[rows.method == group]))
+    mine = rows[rows.method == group]
+    return selection.rows_of(rows, selection.select(mine)) if tau is None else mine[mine.tau_alpha == tau]
 
 
 def targets(group: str) -> pd.Series:
@@ -120,11 +141,14 @@ def targets(group: str) -> pd.Series:
     return told.groupby("metric").value.mean()
 
 
+def terms(table: pd.DataFrame) -> pd.Series:
+    """The mean absolute difference of each group of a `misfit`, NaN where it has none."""
+    return (table.measured - table.reported).abs().groupby(table.group).mean().reindex(list(GROUPS))
+
+
 def score(table: pd.DataFrame) -> float:
-    """The misfit of a variation: over groups, the mean of their mean absolute differences; NaN unless all are there."""
-    if set(table.group) != set(GROUPS):
-        return float("nan")
-    return float((table.measured - table.reported).abs().groupby(table.group).mean().mean())
+    """The misfit of a variation: the mean of its `terms`; NaN unless all are there."""
+    return float(terms(table).mean(skipna=False))
 
 
 def on_shared_seeds(rows: pd.DataFrame) -> pd.DataFrame:
@@ -141,15 +165,16 @@ def ranking(rows: pd.DataFrame) -> pd.DataFrame:
         rows: as from `named`, of one number of epochs.
 
     Returns:
-        Columns: variation, probe, changes, misfit, n (seeds), cost (see `cost`); variations with a misfit only.
+        Columns: variation, probe, changes, misfit, its term of each group, n (seeds), cost (see `cost`); variations with a
+        misfit only.
     """
     rows = rows[rows.variation.isin([v.name for v in VARIATIONS])]
     lines = []
     for (variation, probe, changes), part in on_shared_seeds(rows).groupby(["variation", "probe", "changes"]):
         table = misfit(part)
         protocol = next(v for v in VARIATIONS if v.name == variation).protocol(1, probe)
-        lines.append((variation, probe, changes, score(table), table.n.min(), cost(protocol)))
-    table = pd.DataFrame(lines, columns=["variation", "probe", "changes", "misfit", "n", "cost"])
+        lines.append((variation, probe, changes, score(table), *terms(table), table.n.min(), cost(protocol)))
+    table = pd.DataFrame(lines, columns=["variation", "probe", "changes", "misfit", *GROUPS, "n", "cost"])
     return table.dropna(subset="misfit").sort_values(["misfit", "changes"], ignore_index=True)
 
 
@@ -178,25 +203,75 @@ def cost(protocol: Protocol) -> float:
     return total / 1e6
 
 
-def effects(rows: pd.DataFrame, probe: str = "raw") -> pd.DataFrame:
-    """What each variation measures, in the groups and metrics of the misfit.
+def effects(rows: pd.DataFrame, probe: str = "raw", tau: float | None = None) -> pd.DataFrame:
+    """What each variation measures, in the groups that it reaches and the metrics of the misfit.
+
+    Args:
+        rows: as from `named`, of one number of epochs.
+        probe: whose rows.
+        tau: see `rows_of_group`.
+
+    Returns:
+        Columns: variation, group, tau, metric, reported, mean, low, high (95 % interval over seeds) and n.
+    """
+    lines = []
+    for variation in ALL:
+        part = rows[(rows.variation == variation.name) & (rows.probe == probe)]
+        part = part[(part.label_fraction == selection.SELECTION_FRACTION) & (part.status == "ok")]
+        for group in (group for group in GROUPS if group in variation.reaches):
+            chosen = rows_of_group(part, group, tau)
+            for metric in GROUPS[group] if len(chosen) else ():
+                told, found = targets(group)[metric], mean_interval(chosen[metric])
+                lines.append((variation.name, group, chosen.tau_alpha.iloc[0], metric, told, *found))
+    columns = ["variation", "group", "tau", "metric", "reported", "mean", "low", "high", "n"]
+    return pd.DataFrame(lines, columns=columns)
+
+
+def changes(rows: pd.DataFrame, probe: str = "raw") -> pd.DataFrame:
+    """How far each variation moves each number, at the temperature `TAU`, paired by seed.
+
+    Choices varied after the freeze are compared with the start trained again by the same code, the first of
+    `variations.LATER`; the others, and that one itself, with the start.
 
     Args:
         rows: as from `named`, of one number of epochs.
         probe: whose rows.
 
     Returns:
-        Columns: variation, group, metric, reported, mean, low, high (95 % interval over seeds) and n.
+        Columns: variation, group, metric, base (what it is compared with measures), moved, n (seeds).
     """
+    rows = rows[(rows.probe == probe) & (rows.label_fraction == selection.SELECTION_FRACTION) & (rows.status == "ok")]
     lines = []
-    for variation in (v.name for v in ALL):
-        part = rows[(rows.variation == variation) & (rows.probe == probe)]
-        part = part[(part.label_fraction == selection.SELECTION_FRACTION) & (part.status == "ok")]
-        for group, metrics in GROUPS.items():
-            chosen = rows_of_group(part, group)
-            for metric in metrics if len(chosen) else ():
-                lines.append((variation, group, metric, targets(group)[metric], *mean_interval(chosen[metric])))
-    return pd.DataFrame(lines, columns=["variation", "group", "metric", "reported", "mean", "low", "high", "n"])
+    for variation in ALL[1:]:
+        other = LATER[0].name if variation in LATER[1:] else VARIATIONS[0].name
+        mine, base = rows[rows.variation == variation.name], rows[rows.variation == other]
+        for group in (group for group in GROUPS if group in variation.reaches and len(mine)):
+            a, b = (rows_of_group(part, group, TAU).set_index("seed") for part in (mine, base))
+            for metric in GROUPS[group]:
+                d = paired_difference(a[metric], b[metric])
+                if d.n:
+                    lines.append((variation.name, group, metric, b[metric].mean(), d.mean, d.n))
+    return pd.DataFrame(lines, columns=["variation", "group", "metric", "base", "moved", "n"])
+
+
+def spread(rows: pd.DataFrame) -> pd.DataFrame:
+    """The range over seeds of the start's short runs at `TAU`, by group or cell: columns group, metric, range, seeds.
+
+    Args:
+        rows: the first or the last of `parts`, of one probe.
+    """
+    rows = rows[(rows.label_fraction == selection.SELECTION_FRACTION) & (rows.status == "ok")]
+    rows, lines = rows[rows.variation == VARIATIONS[0].name], []
+    for group in (*GROUPS, *CELLS):
+        mine = rows[rows.cell == group] if group in CELLS else rows_of_group(rows[rows.cell == ""], group, TAU)
+        for metric in metrics_of(group) if mine.seed.nunique() > 1 else ():
+            lines.append((group, metric, mine[metric].max() - mine[metric].min(), mine.seed.nunique()))
+    return pd.DataFrame(lines, columns=["group", "metric", "range", "seeds"])
+
+
+def metrics_of(group: str) -> tuple[str, ...]:
+    """The metrics shown of a group or a cell."""
+    return GROUPS["collapse"] if group == "collapsed" else GROUPS.get(group, GROUPS["standard"])
 
 
 def unseen_effects(rows: pd.DataFrame) -> pd.DataFrame:
@@ -214,7 +289,7 @@ def unseen_effects(rows: pd.DataFrame) -> pd.DataFrame:
     lines = []
     for variation, cell in ((v.name, cell) for v in UNSEEN for cell in v.cells if (v.name, cell) in by):
         mine, start = by[variation, cell], by.get((VARIATIONS[0].name, cell))
-        for metric in GROUPS["collapse" if cell == "collapsed" else "standard"]:
+        for metric in metrics_of(cell):
             base = mine[metric].iloc[:0] if start is None else start[metric]
             d = paired_difference(mine[metric], base)
             lines.append((variation, cell, metric, base.mean(), *mean_interval(mine[metric]), d.mean, d.n))
@@ -225,8 +300,8 @@ def unseen_effects(rows: pd.DataFrame) -> pd.DataFrame:
 def validated_epoch(rows: pd.DataFrame) -> pd.DataFrame:
     """The length of training that validation would have taken, among `variations.LENGTHS`, for each run that has them all.
 
-    The learning rate follows the epoch alone, and so does whatever is random: a shorter run is the beginning of a longer one,
-    but for rounding.
+    The learning rate follows the epoch alone, and so does whatever is random: in the same stack a shorter run is the beginning
+    of a longer one. Stored ones come from stacks of their own, whose rounding differs, and are alike in distribution only.
 
     Args:
         rows: as the third of `parts`.

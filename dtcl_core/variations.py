@@ -2,8 +2,8 @@
 
 `VARIATIONS` took part in the calibration (`sensitivity` has its rule) and were compared with the numbers that it may look at.
 The others came after the default was frozen; they show how much a choice moves, and decide nothing: `LATER` are choices that
-the same numbers see, `UNSEEN` those that they do not, each tried in the `CELLS` that see it. `LENGTHS` are for the choice
-between the last epoch and the best one.
+the same numbers see, `UNSEEN` those that they do not, each tried in the `CELLS` that see it. `YARDSTICKS` change nothing but
+chance. `LENGTHS` are for the choice between the last epoch and the best one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from .config import Protocol
 
 SHORT_EPOCHS, FULL_EPOCHS = 60, 400
-LENGTHS = (20, SHORT_EPOCHS, 100, 200, FULL_EPOCHS)  # a validated epoch is one of these
+LENGTHS = (SHORT_EPOCHS, 100, FULL_EPOCHS)  # a validated epoch is one of these
 PLAIN_TAUS = (0.05, 0.1, 0.2)
 SHORT_TAUS = (0.1, 0.2)
 COLLAPSE = {"method": "dw_pairs", "tau_alpha": 1.0, "tau_beta": 0.1}
@@ -32,6 +32,7 @@ CELLS: Mapping[str, Mapping[str, Any]] = {
     "projector": {"method": "standard", "tau_alpha": 0.1, "projector": "mlp", "projector_dim": 8},
 }
 WEIGHTED = ("collapsed", "pairs", "negatives")
+SEEN = ("standard", "color_jitter", "collapse")  # the runs that the calibration looks at
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,13 @@ class Variation:
         name: what the chapter calls it.
         changes: fields of `Protocol`.
         cells: names in `CELLS` it is tried in; empty for the runs that the calibration looks at.
+        reaches: which of those runs it can change.
     """
 
     name: str
     changes: Mapping[str, Any] = field(default_factory=dict)
     cells: Sequence[str] = ()
+    reaches: Sequence[str] = SEEN
 
     def fields(self, probe: str) -> dict[str, Any]:
         """The fields of `Protocol` that it sets, those of the start among them."""
@@ -105,25 +108,33 @@ VARIATIONS = (
 FINALISTS = ("start", "torchvision's crops, no dropout")  # trained in full: where we started, and the best short one
 
 LATER = (  # after the default was frozen: no part in the rule
+    Variation(
+        "trained again", {"projector_hidden": 32}
+    ),  # of no projector: the start by another name, and by later code
     Variation("splits stratified", {"stratified_splits": True}),
     Variation("square crops", {"crop_ratio": (1.0, 1.0)}),
     Variation("blur of at most 1 pixel", {"blur_sigma": (0.1, 1.0)}),
-    Variation("SimCLR's jitter", {"jitter_strengths": (0.8, 0.8, 0.8, 0.2), "jitter_probability": 0.8}),
-    Variation("jitter before blur", {"jitter_position": "before_blur"}),
+    Variation(
+        "SimCLR's jitter",
+        {"jitter_strengths": (0.8, 0.8, 0.8, 0.2), "jitter_probability": 0.8},
+        reaches=("color_jitter",),
+    ),
+    Variation("jitter before blur", {"jitter_position": "before_blur"}, reaches=("color_jitter",)),
     Variation("convolutions of 5 x 5", {"kernel_size": 5}),
     Variation("max pooling", {"downsampling": "max_pool"}),
     Variation("norm after ReLU", {"block_order": "relu-norm-dropout"}),
     Variation("last batch kept", {"drop_last": False}),
     Variation("labels stratified", {"stratified_labels": True}),
-    Variation("labels not nested", {"nested_labels": False}),
+    Variation("labels drawn again", {"nested_labels": False}),  # at one fraction that is all it does
     Variation("domain probe on few labels", {"domain_probe_data": "label_subset"}),
     Variation("probe's penalty / 100", {"probe_l2": 0.01}),
     Variation("probe's penalty x 100", {"probe_l2": 100.0}),
 )
+YARDSTICKS = ("trained again", "labels drawn again")
 UNSEEN = (  # by numbers the calibration may look at, or hardly: no part in the rule either
     Variation("start", {}, tuple(CELLS)),
-    Variation("floor 0.05", {"tau_min": 0.05}, WEIGHTED),
-    Variation("floor 0.005", {"tau_min": 0.005}, WEIGHTED),
+    Variation("floor 0.05", {"tau_min": 0.05}, WEIGHTED[1:]),
+    Variation("floor 0.005", {"tau_min": 0.005}, WEIGHTED[1:]),
     Variation("penalty x 100", {"discriminator_l2": 100.0}, WEIGHTED),
     Variation("penalty / 100", {"discriminator_l2": 0.01}, WEIGHTED),
     Variation("100 Adam steps", {"discriminator_fit": "adam"}, WEIGHTED),

@@ -70,6 +70,50 @@ def test_every_open_choice_is_varied_where_something_sees_it():
     assert len(set(names)) == len(names)
 
 
+def test_changes_are_paired_at_one_temperature_with_networks_of_the_same_code():
+    runs = REGISTRY["sensitivity"].runs("laptop", seeds=2)
+    names = {v.protocol(SHORT_EPOCHS, probe): v.name for v in variations.ALL for probe in PROBES}
+    off = {"no dropout": 0.1, "trained again": 0.02, "max pooling": 0.05, "labels drawn again": 0.03}
+
+    def value(run, metric):
+        if metric == "validation":
+            return 0.9 if run.tau_alpha == 0.2 else 0.8
+        if run.tau_alpha == 0.2:
+            return 0.3  # selected, but not compared
+        return 0.5 + 0.01 * run.seed + off.get(names[run.protocol], 0.0)
+
+    rows, *_ = sensitivity.parts(sensitivity.named(made_up(runs, value), runs))
+    rows = rows[~((rows.variation == "start") & (rows.seed == 1) & (rows.method == "standard"))]
+    found = sensitivity.changes(rows).set_index(["variation", "group", "metric"]).sort_index()
+    line = found.loc["no dropout", "standard", "test_id"]
+    assert [line.base, line.moved] == pytest.approx([0.5, 0.1]) and line.n == 1
+    assert found.loc[("trained again", "standard", "test_id")].moved == pytest.approx(0.02)
+    line = found.loc["max pooling", "standard", "test_id"]
+    assert [line.base, line.moved] == pytest.approx([0.525, 0.03]) and line.n == 2, "with the start trained again"
+    assert found.loc["labels drawn again", "color_jitter", "test_ood"].moved == pytest.approx(0.01)
+    assert ("SimCLR's jitter", "color_jitter", "test_id") in found.index
+    assert ("SimCLR's jitter", "standard", "test_id") not in found.index
+    assert (sensitivity.effects(rows).query("group == 'standard'").tau == 0.2).all()
+    assert (sensitivity.effects(rows, tau=0.1).query("group == 'standard'").tau == 0.1).all()
+    wide = sensitivity.spread(rows).set_index(["group", "metric"])
+    assert wide.loc["color_jitter", "test_id"].tolist() == pytest.approx([0.01, 2]) and "standard" not in wide.index
+    assert sensitivity.changes(rows.iloc[:0]).empty and sensitivity.spread(rows.iloc[:0]).empty
+
+
+@pytest.mark.parametrize("variation", [v for v in LATER if v.reaches != variations.SEEN] + [LATER[0]])
+def test_what_a_choice_does_not_reach_learns_the_same_to_the_bit(variation):
+    def learned(v):
+        small = replace(v.protocol(1), channels=(4, 4, 4), split_sizes=(512, 128, 128, 128))
+        cells = (Run("standard", 0.1), Run("color_jitter", 0.1), Run(**variations.COLLAPSE))
+        stack = pretrain.train([replace(run, protocol=small) for run in cells], "cpu", precision="float32")
+        names = {"dw_pairs": "collapse"}
+        return {names.get(run.method, run.method): w for run, w in zip(stack.runs, stack.encoder.weight.detach())}
+
+    start, other = learned(VARIATIONS[0]), learned(variation)
+    reached = {group for group in start if not torch.equal(start[group], other[group])}
+    assert reached == (set() if variation is LATER[0] else set(variation.reaches))
+
+
 def test_choices_the_calibration_does_not_see_are_measured_in_cells_of_their_own():
     """And take no part in what it does see, though a projector's run is one of standard contrastive learning too."""
     runs = REGISTRY["sensitivity"].runs("core", seeds=2)
@@ -91,7 +135,11 @@ def test_choices_the_calibration_does_not_see_are_measured_in_cells_of_their_own
     assert alone.moved.isna().all() and (alone.moved_n == 0).all() and alone["mean"].notna().all()
     assert sensitivity.unseen_effects(unseen.iloc[:0]).empty
     titles = sensitivity.cell_titles()
-    assert list(titles) == list(CELLS) and titles["mmd"] == "CL with MMD Penalty at 0.1, 1" and titles["projector"].endswith("MLP head")
+    assert (
+        list(titles) == list(CELLS)
+        and titles["mmd"] == "CL with MMD Penalty at 0.1, 1"
+        and titles["projector"].endswith("MLP head")
+    )
 
 
 def test_validation_takes_one_of_the_lengths_of_a_run_that_has_them_all():
@@ -129,7 +177,8 @@ def test_a_misfit_is_the_mean_over_groups_of_mean_differences():
     runs = [Run(**{**setting, "protocol": Protocol(**setting["protocol"])}) for setting in runs[: len(runs) // 3]]
     off = {"standard": 0.03, "color_jitter": 0.0, "dw_pairs": -0.06}
     table = sensitivity.misfit(made_up(runs, lambda run, metric: papers_value(run, metric) + off[run.method]))
-    assert list(table.group.unique()) == list(GROUPS)
+    assert list(table.group.unique()) == list(GROUPS) == list(variations.SEEN)
+    assert sensitivity.terms(table).tolist() == pytest.approx([0.03, 0.0, 0.06])
     assert sensitivity.score(table) == pytest.approx((0.03 + 0.0 + 0.06) / 3)
     assert pd.isna(sensitivity.score(table[table.group != "collapse"])), "no score before every group has rows"
 
