@@ -176,7 +176,7 @@ class Protocol(Checked):
     posterior_view: str = choice("negative_view", "anchor_view")
     # Implied, not said: no gradient flows through w_ij.
     weight_gradient: bool = choice(False, True)
-    # open, and it matters: in more than half of the paper's grid, selected cells included, Eq. 3 falls below zero for pairs
+    # open, and it matters: in more than half of the paper's grid, selected cells included, Eq. 3 is not positive for pairs
     # that the discriminator is sure of, and then this is their temperature. Large enough for float32.
     tau_min: float = number(0.01, above=True)
 
