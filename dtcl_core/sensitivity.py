@@ -101,6 +101,12 @@ def parts(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame,
     return rows[~unseen & ~full & ~other], rows[~unseen & full], rows[~unseen & first], rows[unseen]
 
 
+def at_freeze(rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows that were there when the default was frozen, by `created`; all where none is so old, as in a sweep of one's own."""
+    then = rows[rows.created < FROZEN]
+    return then if len(then) else rows
+
+
 def misfit(frame: pd.DataFrame) -> pd.DataFrame:
     """How far a variation's rows are from the numbers that may be used.
 

@@ -201,7 +201,10 @@ def test_the_default_protocol_is_what_the_rule_takes():
     runs = REGISTRY["sensitivity"].runs("core")
     rows = sensitivity.named(results.Store().load(runs), runs)
     _, full, *_ = sensitivity.parts(rows)
-    taken = sensitivity.decide(sensitivity.ranking(full[full.created < sensitivity.FROZEN]))
+    taken = sensitivity.decide(sensitivity.ranking(sensitivity.at_freeze(full)))
+    assert (sensitivity.at_freeze(full).created < sensitivity.FROZEN).all() and len(full) > len(
+        sensitivity.at_freeze(full)
+    )
     chosen = next(v for v in VARIATIONS if v.name == taken.variation)
     assert chosen.protocol(FULL_EPOCHS, taken.probe) == Protocol()
 
@@ -240,6 +243,9 @@ def test_runs_that_differ_in_their_probes_alone_are_trained_once(tmp_path, monke
 def test_a_preset_sizes_what_the_experiment_leaves_to_it_and_no_epochs_are_passed_over():
     experiment = REGISTRY["sensitivity"]
     runs = experiment.runs("smoke", epochs=2)
+    assert sensitivity.at_freeze(made_up(runs, papers_value)).key.nunique() == len(runs), (
+        "a sweep of one's own counts whole"
+    )
     assert {run.protocol.epochs for run in runs} == {2} and {sum(run.protocol.split_sizes) for run in runs} == {2310}
     sensitivity.named(results.frame([]), runs)  # knows each
     for preset in ("laptop", "core", "paper"):
