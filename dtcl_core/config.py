@@ -90,10 +90,12 @@ class Protocol(Checked):
     changed, and a changed protocol gives its runs other keys.
 
     Some things the paper leaves open are fixed in the code, because a field would buy little: both views pass the
-    encoder as one batch (one batch norm over both); a batch-level discriminator is fitted on both views; training and
-    Test-ID images alternate between the domains, which balances them exactly; a digit keeps its colour throughout; the
-    adversary of DANN is linear on raw embeddings, starts at zero, and its learning rate decays like the encoder's; Adam
-    and batch norm keep PyTorch's other defaults; one coin decides all four operations of colour jitter for a view.
+    encoder as one batch (one batch norm over both); a batch-level discriminator is fitted on both views, one fitted on views
+    sees the anchor's; training and Test-ID images alternate between the domains, which balances them exactly; a digit keeps
+    its colour throughout; MMD is squared, in its biased estimate, with a sum of Gaussian kernels; the adversary of DANN is
+    linear on raw embeddings, starts at zero and takes a step of its own Adam with each of the encoder's, at a learning rate
+    that decays alike; Adam and batch norm keep PyTorch's other defaults; one coin decides all four operations of colour
+    jitter for a view, whose order is drawn for each image.
 
     Raises:
         ValueError: for a value that a field does not take; the message names the field and what it accepts.
