@@ -18,6 +18,9 @@ from . import logistic
 from .checks import checked_number
 
 
+INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+
+
 def fit_temperature(logits: Tensor, domains: Tensor, iterations: int = 60) -> float:
     """The T > 0 that makes domains [N] most likely under logits [N, D] / T, by golden-section search on log T.
 
@@ -77,11 +80,9 @@ class Discriminator:
         check_embeddings(z, domains, self.num_domains, needed=True)
         if z.dim() != 2:
             raise ValueError(f"z must be [N, k], got {tuple(z.shape)}.")
-        self.dim_ = z.shape[-1]
         with torch.inference_mode(False), torch.autocast(z.device.type, enabled=False):
-            z = z.detach().clone()
-            self._fit_and_calibrate(z.float() if z.dtype in (torch.float16, torch.bfloat16) else z, domains.long())
-        self.fitted_ = True
+            self._fit_and_calibrate(widened(z.detach().clone()), domains.long())
+        self.dim_, self.fitted_ = z.shape[-1], True
         return self
 
     def _fit_and_calibrate(self, z: Tensor, domains: Tensor) -> None:
@@ -110,7 +111,7 @@ class Discriminator:
         if not isinstance(z, Tensor) or z.dim() < 2 or z.shape[-1] != self.dim_:
             given = tuple(z.shape) if isinstance(z, Tensor) else type(z).__name__
             raise ValueError(f"z must be embeddings [..., N, {self.dim_}], as those fitted to, got {given}.")
-        z = z.float() if z.dtype in (torch.float16, torch.bfloat16) else z
+        z = widened(z)
         with torch.autocast(z.device.type, enabled=False):
             return (self._logits(z) / self.temperature_).softmax(-1)
 
@@ -124,6 +125,10 @@ class Discriminator:
         if not isinstance(domains, Tensor) or domains.shape != predicted.shape:
             raise ValueError(f"domains must be integers {list(predicted.shape)}, one an embedding.")
         return (predicted == domains).double().mean().item()
+
+    def __repr__(self) -> str:
+        names = [name for name in vars(self) if not name.endswith("_")]
+        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
     def _fit(self, z: Tensor, domains: Tensor) -> None:
         raise NotImplementedError
@@ -208,6 +213,11 @@ class MLPDiscriminator(Discriminator):
         return F.linear(F.relu(F.linear(x, first, bias)), second, offset)
 
 
+def widened(z: Tensor) -> Tensor:
+    """Embeddings [..., N, k] in float32 or better."""
+    return z.float() if z.dtype in (torch.float16, torch.bfloat16) else z
+
+
 def check_embeddings(
     z: Tensor, domains: Tensor | None = None, num_domains: int | None = None, name: str = "z", needed: bool = False
 ) -> None:
@@ -221,16 +231,14 @@ def check_embeddings(
         needed: whether domains must be given, and more than one of them be there.
     """
     for what, value in ((name, z), ("domains", domains)):
-        if not isinstance(value, Tensor) and (value is not None or (needed and what == "domains")):
+        if not isinstance(value, Tensor) and (value is not None or needed or what == name):
             raise ValueError(f"{what} must be a tensor, got {type(value).__name__}.")
     if z.dim() < 2 or not z.is_floating_point() or not z.shape[-2]:
         raise ValueError(f"{name} must be floating embeddings [..., N, k], got {z.dtype} {tuple(z.shape)}.")
-    if not bool(z.isfinite().all()):
-        raise ValueError(f"{name} holds NaN or infinite values.")
+    check_finite(z, name)
     if domains is None:
         return
-    plain = not domains.is_floating_point() and domains.dtype != torch.bool
-    if not plain or domains.shape not in (z.shape[-2:-1], z.shape[:-1]):
+    if domains.dtype not in INTEGERS or domains.shape not in (z.shape[-2:-1], z.shape[:-1]):
         raise ValueError(
             f"domains must be integers [{z.shape[-2]}], one an example, got {domains.dtype} {tuple(domains.shape)}."
         )
@@ -242,8 +250,19 @@ def check_embeddings(
         raise ValueError(f"all examples are of domain {low}: there is nothing to tell apart.")
 
 
+def check_finite(z: Tensor, name: str) -> None:
+    """Raise ValueError if embeddings [..., N, k] hold what is not finite, or are too long for their length to be taken."""
+    wide = widened(z.detach())
+    if not bool(wide.square().sum(-1).isfinite().all()):
+        whole = bool(wide.isfinite().all())
+        raise ValueError(f"{name} holds {'values whose squares overflow' if whole else 'NaN or infinite values'}.")
+
+
 def check_labels(z: Tensor, labels: Tensor | None) -> None:
-    """Raise ValueError unless labels are integers [N], one a row of z [N, k]."""
+    """Raise ValueError unless labels are integers [N] >= 0 (or bool), one a row of z [N, k]."""
     given = f"{labels.dtype} {tuple(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
-    if not isinstance(labels, Tensor) or labels.shape != z.shape[:-1] or labels.is_floating_point() or z.dim() != 2:
+    plain = isinstance(labels, Tensor) and labels.dtype in (*INTEGERS, torch.bool)
+    if not isinstance(labels, Tensor) or not plain or labels.shape != z.shape[:-1] or z.dim() != 2:
         raise ValueError(f"labels must be integers [N], one a row of z0 [N, k], got {given} and {tuple(z.shape)}.")
+    if bool((labels < 0).any()):
+        raise ValueError(f"labels must be 0 or more, got {labels.min().item()}; leave unlabelled examples out.")

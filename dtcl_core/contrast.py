@@ -21,6 +21,7 @@ from torch.utils.checkpoint import checkpoint
 
 from . import gather as processes
 from .checks import checked_number
+from .classifiers import INTEGERS, widened
 from .losses import pair_temperature
 
 
@@ -70,11 +71,6 @@ class Temperatures:
     tau_beta: float | Tensor = 0.0
     tau_min: float = 0.01
     num_domains: int = 2
-
-
-def widened(z: Tensor) -> Tensor:
-    """Embeddings [..., N, k] in float32 or better."""
-    return z.float() if z.dtype in (torch.float16, torch.bfloat16) else z
 
 
 def _rows(
@@ -167,24 +163,48 @@ class NegativeQueue(nn.Module):
         self.register_buffer("filled", torch.zeros(self.size, dtype=torch.bool))
 
     @torch.no_grad()
-    def push(self, z: Tensor, domains: Tensor, *, gather: bool = False) -> None:
-        """Add embeddings z [N, k] and their domains [N], and drop the oldest; with `gather`, those of all processes.
+    def push(self, z: Tensor, domains: Tensor | None = None, *, gather: bool = False) -> None:
+        """Add embeddings z [N, k], and drop the oldest; with `gather`, those of all processes.
+
+        Args:
+            z: [N, k] embeddings; kept in the queue's own precision.
+            domains: int [N], >= 0. `SameDomainInfoNCELoss` needs them: examples pushed without share nobody's domain.
+            gather: push the embeddings of all processes of `torch.distributed`, which must push equally many.
 
         Raises:
             ValueError: for shapes that do not agree, domains that are no integers >= 0, or embeddings that are not finite.
         """
-        if z.dim() != 2 or z.shape[-1] != self.z.shape[-1] or domains.shape != z.shape[:1]:
-            raise ValueError(
-                f"z must be [N, {self.z.shape[-1]}] and domains [N], got {tuple(z.shape)} and {tuple(domains.shape)}."
-            )
-        if domains.is_floating_point() or domains.dtype == torch.bool or bool((domains < 0).any()):
-            raise ValueError(f"domains must be integers >= 0, got {domains.dtype}, lowest {domains.min().item()}.")
+        problem = None
+        try:
+            self._check(z, domains)
+        except ValueError as error:
+            problem = error
+        processes.check_alike(z, problem, gather)
+        z = z.detach().to(self.z)
+        domains = self.domains.new_full((len(z),), -1) if domains is None else domains.to(self.domains)
         if gather:
-            z, domains = processes.all_gather(z.detach()), processes.all_gather(domains)
-        if not bool(z.isfinite().all()):
-            raise ValueError("z holds NaN or infinite values; they would stay in the queue.")
-        z, domains = z[-self.size :].to(self.z), domains[-self.size :].to(self.domains)
+            z, domains = processes.all_gather(z), processes.all_gather(domains)
+        z, domains = z[-self.size :], domains[-self.size :]
         here = torch.ones(len(z), dtype=torch.bool, device=self.filled.device)
         for name, new in (("z", z), ("domains", domains), ("filled", here)):
             kept = getattr(self, name)
             kept.copy_(torch.cat([kept, new])[-self.size :])
+
+    def _check(self, z: Tensor, domains: Tensor | None) -> None:
+        """Raise ValueError for what would spoil the queue."""
+        for name, value in (("z", z), ("domains", domains)):
+            if not isinstance(value, Tensor) and (name == "z" or value is not None):
+                raise ValueError(f"{name} must be a tensor, got {type(value).__name__}.")
+        given = None if domains is None else tuple(domains.shape)
+        if z.dim() != 2 or z.shape[-1] != self.z.shape[-1] or (domains is not None and given != tuple(z.shape[:1])):
+            raise ValueError(f"z must be [N, {self.z.shape[-1]}] and domains [N], got {tuple(z.shape)} and {given}.")
+        if domains is not None and domains.dtype not in INTEGERS:
+            raise ValueError(f"domains must be integers >= 0, got {domains.dtype}.")
+        if domains is not None and bool((domains < 0).any()):
+            raise ValueError(f"domains must be integers >= 0, got {domains.dtype}, lowest {domains.min().item()}.")
+        if not bool(z.to(self.z).isfinite().all()):
+            raise ValueError(f"z holds NaN or infinite values (as {self.z.dtype}); they would stay in the queue.")
+
+    def extra_repr(self) -> str:
+        """The settings, as `print(module)` shows them."""
+        return f"size={self.size}, dim={self.z.shape[-1]}"

@@ -69,7 +69,7 @@ def check_alike(x: Tensor, problem: ValueError | None = None, exchanged: bool = 
         dist.all_gather(parts, mine)
         sound, sizes, *others = torch.stack(parts).T.tolist()
         if problem is None and not all(sound):
-            raise ValueError(f"process {sound.index(0)} was given what its loss refuses; see its message.")
+            raise ValueError(f"process {sound.index(0)} was given what it refuses; see its message.")
         if problem is None and len(set(sizes)) > 1:
             raise ValueError(f"gather needs batches of one size on all processes, got {sizes}; set drop_last=True.")
         if problem is None and any(len(set(values)) > 1 for values in others):

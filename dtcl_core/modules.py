@@ -3,6 +3,7 @@
 They are thin: an objective says who the anchors and the candidates are, and `contrast` does the rest. Domains are
 integers 0 ... N_D - 1. What makes no sense raises ValueError, in one readable sentence: options always, inputs unless the
 module is compiled or was made with ``validate=False`` (a check reads from the device, which stalls a GPU for a moment).
+Embeddings count by direction; one of all zeros has none, and a huge gradient.
 
 >>> loss_fn = DomainWeightedInfoNCELoss(tau_alpha=0.1, tau_beta=0.5, num_domains=2)
 >>> z0, z1 = torch.eye(8), torch.eye(8).roll(1, 0) + torch.eye(8)
@@ -22,8 +23,8 @@ from torch.nn import functional as F
 from . import gather as processes
 from . import logistic
 from .checks import checked_choice, checked_number
-from .classifiers import check_embeddings, check_labels
-from .contrast import Anchors, Candidates, NegativeQueue, Temperatures, contrast, widened
+from .classifiers import check_embeddings, check_labels, widened
+from .contrast import Anchors, Candidates, NegativeQueue, Temperatures, contrast
 
 # Beliefs of anchors and posteriors of candidates, from anchors [N, k], their domains [N] and candidates [M, k].
 Weigher = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -95,6 +96,8 @@ class _Contrastive(nn.Module):
             raise ValueError(f"z0 and z1 must share a dtype, got {z0.dtype} and {z1.dtype}.")
         if self.gather and z0.dim() != 2:
             raise ValueError(f"gather needs embeddings [N, k], got {tuple(z0.shape)}.")
+        if queue is not None and not isinstance(queue, NegativeQueue):
+            raise ValueError(f"queue must be a NegativeQueue, got {type(queue).__name__}.")
         if queue is not None and queue.z.shape[-1] != z0.shape[-1]:
             raise ValueError(f"the queue holds embeddings of {queue.z.shape[-1]} dimensions, z0 has {z0.shape[-1]}.")
         negatives = int(queue.filled.sum()) if queue is not None else z0.shape[-2] - 1
@@ -146,8 +149,8 @@ class _TwoViews(_Contrastive):
                 view) to it afterwards.
 
         Raises:
-            ValueError: for shapes that do not agree, values that are not finite, domains out of range, or a batch
-                without a negative.
+            ValueError: for shapes that do not agree, values that are not finite, domains out of range, a batch without a
+                negative, or one of a single domain where a discriminator is to be fitted on it.
         """
         z0, z1 = self._checked(z0, z1, domains, "loss(z0, z1, domains)", queue)
         views = [(z0, z1), (z1, z0)] if self.symmetric else [(z0, z1)]
@@ -215,7 +218,7 @@ class InfoNCELoss(_TwoViews):
 class SameDomainInfoNCELoss(InfoNCELoss):
     """InfoNCE whose negatives come from the anchor's own domain only (the baseline "Same Domain Negatives").
 
-    Args and Shape: as for `InfoNCELoss`; domains are needed.
+    Args and Shape: as for `InfoNCELoss`; domains are needed. An anchor without a negative contributes 0 to the mean.
     """
 
     uses_domains = True
@@ -223,8 +226,9 @@ class SameDomainInfoNCELoss(InfoNCELoss):
     def _check(self, z0: Tensor, z1: Tensor, domains: Tensor | None, usage: str, queue: NegativeQueue | None) -> None:
         super()._check(z0, z1, domains, usage, queue)
         assert domains is not None
-        alone = domains.unique().numel() == domains.shape[-1] and not (self.gather and processes.active())
-        if alone if queue is None else not bool(torch.isin(domains, queue.domains[queue.filled]).any()):
+        ordered = domains.sort(-1).values
+        shared = bool((ordered[..., 1:] == ordered[..., :-1]).any()) or (self.gather and processes.active())
+        if not shared if queue is None else not bool(torch.isin(domains, queue.domains[queue.filled]).any()):
             raise ValueError("no example has a negative of its own domain.")
 
 
@@ -246,8 +250,9 @@ class _DomainWeighted(_Contrastive):
     def _weigh_by(self, weighting: str, discriminator: HasPosterior | None, l2: float) -> None:
         self.weighting = checked_choice("weighting", weighting, ("negatives", "pairs"))
         self.l2 = float(checked_number("l2", l2, 0.0, above=True))
-        if discriminator is not None and not callable(getattr(discriminator, "predict_proba", None)):
-            raise ValueError(f"discriminator must have predict_proba(z), got {discriminator!r}.")
+        usable = callable(getattr(discriminator, "predict_proba", None)) and not isinstance(discriminator, type)
+        if discriminator is not None and not usable:
+            raise ValueError(f"discriminator must be an object with predict_proba(z), got {discriminator!r}.")
         self.discriminator = discriminator
 
     def _weigher(self, z: Tensor, domains: Tensor | None) -> Weigher:
@@ -257,10 +262,15 @@ class _DomainWeighted(_Contrastive):
 
         def posterior(other: Tensor) -> Tensor:
             with torch.no_grad(), torch.autocast(other.device.type, enabled=False):
-                q = predict.predict_proba(other.detach()).to(other.dtype)
+                q = predict.predict_proba(other.detach())
+            if not isinstance(q, Tensor):
+                raise ValueError(f"predict_proba of the discriminator must return a tensor, got {type(q).__name__}.")
             if q.shape[-1] != num_domains:
                 raise ValueError(f"the discriminator knows {q.shape[-1]} domains, the loss {num_domains}.")
-            return q
+            if self.validate and not torch.compiler.is_compiling():
+                if not bool(((q.sum(-1) - 1).abs() < 1e-2).all()) or bool((q < 0).any()):
+                    raise ValueError("predict_proba of the discriminator must return probabilities that sum to 1.")
+            return q.to(other.dtype)
 
         def weigh(z: Tensor, known: Tensor, pool: Tensor) -> tuple[Tensor, Tensor]:
             if self.weighting == "pairs":
@@ -288,13 +298,17 @@ class DomainWeightedInfoNCELoss(_DomainWeighted, _TwoViews):
     Args:
         tau_alpha: temperature of positives, and of negatives about whose domain nothing is known; > 0.
         tau_beta: how far the probability w_ij of sharing a domain moves a negative's temperature, >= 0; at 0 this is
-            `InfoNCELoss`.
+            `InfoNCELoss` (unless tau_min is above tau_alpha). Where tau_beta (1 - 1 / N_D) is about tau_alpha or more,
+            tau_min sets the temperature of pairs that surely share a domain.
         num_domains: N_D, the number of training domains, at least 2.
         weighting: "negatives" takes the anchor's domain as known, "pairs" neither; see
             `discriminator.same_domain_probability`.
         tau_min: lower bound of temperatures, > 0.
         discriminator: has `predict_proba`, such as `classifiers.LinearDiscriminator`; fit it to all embeddings once an
-            epoch ("global"). None fits a linear one on both views of each batch ("batch").
+            epoch ("global"). It sees embeddings as they are, not their directions, and with `gather` must be the same on
+            all processes. None fits a linear one on both views of each batch ("batch"): that needs two domains in every
+            batch (``drop_last=True`` where the last is small) and solves for (N_D - 1) (k + 1) unknowns each time,
+            which wide embeddings make slow.
         l2: its penalty in that case; scikit-learn's 1 / C.
         symmetric, gather, chunk_size, validate: as for `InfoNCELoss`.
 
@@ -307,7 +321,7 @@ class DomainWeightedInfoNCELoss(_DomainWeighted, _TwoViews):
     def __init__(
         self,
         tau_alpha: float = 0.1,
-        tau_beta: float = 0.5,
+        tau_beta: float = 0.1,
         *,
         num_domains: int,
         weighting: str = "negatives",
@@ -350,7 +364,8 @@ class SupConLoss(_Contrastive):
             domains: int [N] domain of each example; needed by the domain-weighted loss.
 
         Raises:
-            ValueError: for shapes that do not agree, values that are not finite, or domains out of range.
+            ValueError: for shapes that do not agree, values that are not finite, labels or domains out of range, or a batch
+                of a single domain where a discriminator is to be fitted on it.
         """
         z0, z1 = self._checked(z0, z1, domains, "loss(z0, z1, labels, domains)", labels=labels)
         z, identity = torch.cat([z0, z1], -2), torch.cat([labels, labels])
@@ -380,7 +395,7 @@ class DomainWeightedSupConLoss(_DomainWeighted, SupConLoss):
     def __init__(
         self,
         tau_alpha: float = 0.1,
-        tau_beta: float = 0.5,
+        tau_beta: float = 0.1,
         *,
         num_domains: int,
         weighting: str = "negatives",

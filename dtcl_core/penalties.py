@@ -8,8 +8,7 @@ from torch.nn import functional as F
 
 from . import losses
 from .checks import checked_choice, checked_number
-from .classifiers import check_embeddings
-from .contrast import widened
+from .classifiers import check_embeddings, widened
 
 
 class MMDPenalty(nn.Module):
@@ -40,6 +39,10 @@ class MMDPenalty(nn.Module):
         self.bandwidths = tuple(float(checked_number("each of bandwidths", b, 0.0, above=True)) for b in bandwidths)
         self.normalize = checked_choice("normalize", normalize, (True, False))
         self.validate = checked_choice("validate", validate, (True, False))
+
+    def extra_repr(self) -> str:
+        """The settings, as `print(module)` shows them."""
+        return f"num_domains={self.num_domains}, bandwidths={self.bandwidths}, normalize={self.normalize}"
 
     def forward(self, z: Tensor, domains: Tensor) -> Tensor:
         """The penalty, at least 0 up to rounding, of embeddings z [N, k] and domains int [N].
@@ -82,28 +85,41 @@ class DomainAdversary(nn.Module):
         self.classifier = nn.Linear(int(checked_number("dim", dim, 1, integer=True)), self.num_domains)
         self.validate = checked_choice("validate", validate, (True, False))
 
-    def strength(self, progress: float | Tensor) -> float | Tensor:
-        """Lambda, a number or [], after a share `progress` of the training, from 0 to 1."""
-        return self.lambda_ if self.schedule == "constant" else self.lambda_ * losses.annealed(progress)
+    def strength(self, progress: float | Tensor | None) -> float | Tensor:
+        """Lambda, a number or [], after a share `progress` of the training, from 0 to 1.
 
-    def forward(self, z: Tensor, domains: Tensor, progress: float | Tensor = 1.0) -> Tensor:
+        Raises:
+            ValueError: if lambda depends on the progress and there is none.
+        """
+        if self.schedule == "constant":
+            return self.lambda_
+        if progress is None:
+            raise ValueError('schedule="ganin" needs progress, the share of the training that is done.')
+        return self.lambda_ * losses.annealed(progress)
+
+    def extra_repr(self) -> str:
+        """The settings, as `print(module)` shows them."""
+        return f"num_domains={self.num_domains}, lambda_={self.lambda_}, schedule={self.schedule!r}"
+
+    def forward(self, z: Tensor, domains: Tensor, progress: float | Tensor | None = None) -> Tensor:
         """The classifier's cross entropy.
 
         Args:
             z: [N, k] embeddings.
             domains: int [N].
-            progress: the share of the training that is done; a 0-d tensor for a compiled module, which would be compiled
-                anew for every other number.
+            progress: the share of the training that is done, needed by the schedule "ganin"; a 0-d tensor for a compiled
+                module, which would be compiled anew for every other number.
 
         Raises:
             ValueError: for shapes that do not agree, values that are not finite, domains out of range, one domain only, or
-                progress outside [0, 1].
+                progress that is outside [0, 1], or missing though needed.
         """
         if self.validate and not torch.compiler.is_compiling():
             check_embeddings(z, domains, self.num_domains, needed=True)
             if z.shape[-1] != self.classifier.in_features:
                 raise ValueError(f"z must have {self.classifier.in_features} dimensions, got {tuple(z.shape)}.")
-            checked_number("progress", progress.item() if isinstance(progress, Tensor) else progress, 0.0, 1.0)
+            if progress is not None:
+                checked_number("progress", progress.item() if isinstance(progress, Tensor) else progress, 0.0, 1.0)
         with torch.autocast(z.device.type, enabled=False):
             z = z.to(self.classifier.weight.dtype)
             strength = torch.as_tensor(self.strength(progress), dtype=z.dtype, device=z.device)

@@ -83,3 +83,13 @@ def test_mistakes_are_answered_by_one_sentence(kind, data):
     ):
         with pytest.raises(ValueError, match=message):
             bad()
+
+
+def test_a_refit_that_fails_leaves_the_discriminator_as_it_was():
+    z, domains = torch.randn(40, 3, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2
+    known = LinearDiscriminator(2, calibrate=0.1).fit(z, domains)
+    before = known.predict_proba(z)
+    with pytest.raises(ValueError, match="holds out 0 of 4 examples"):
+        known.fit(torch.randn(4, 5), domains[:4])
+    assert torch.equal(known.predict_proba(z), before)
+    assert repr(known) == "LinearDiscriminator(num_domains=2, calibrate=0.1, seed=0, l2=1.0)"

@@ -4,6 +4,7 @@ import pytest
 import torch
 from pytorch_metric_learning.losses import NTXentLoss
 from pytorch_metric_learning.losses import SupConLoss as ReferenceSupCon
+from sklearn.linear_model import LogisticRegression
 from torch import multiprocessing
 from torch.nn import functional as F
 
@@ -210,9 +211,31 @@ def test_a_queue_keeps_the_newest_and_is_saved_with_the_model():
     assert queue.domains.tolist() == [4, 5, 6, 7, 8]
     queue.push(torch.arange(9.0)[:, None], torch.arange(9))  # more than it holds
     assert queue.domains.tolist() == [4, 5, 6, 7, 8] and queue.z[:, 0].tolist() == [4, 5, 6, 7, 8]
+    assert repr(queue) == "NegativeQueue(size=5, dim=1)"
     copy = NegativeQueue(5, 1)
     copy.load_state_dict(queue.state_dict())
     assert copy.domains.equal(queue.domains) and copy.filled.all() and not queue.z.requires_grad
+
+
+def test_negatives_pushed_without_domains_serve_the_losses_that_need_none(batch):
+    z0, z1, domains = batch
+    known, unknown = filled_queue(batch, size=30), NegativeQueue(30, K).double()
+    unknown.push(known.z)
+    for loss_fn in (InfoNCELoss(), DomainWeightedInfoNCELoss(num_domains=D)):
+        assert torch.equal(loss_fn(z0, z1, domains, queue=unknown), loss_fn(z0, z1, domains, queue=known))
+    with pytest.raises(ValueError, match="no example has a negative of its own domain"):
+        SameDomainInfoNCELoss()(z0, z1, domains, queue=unknown)
+
+
+def test_independent_runs_may_have_domains_of_their_own(batch):
+    """One run with a negative of the anchor's domain is enough, and domains of other runs are none."""
+    z0, z1, _ = (t[..., :2, :] if t.dim() > 1 else t for t in batch)
+    twice = [torch.stack([z, z]) for z in (z0, z1)]
+    apart, alike = torch.tensor([0, 1]), torch.tensor([1, 1])
+    together = SameDomainInfoNCELoss()(*twice, torch.stack([apart, alike]))
+    torch.testing.assert_close(together, torch.stack([z0.new_zeros(()), SameDomainInfoNCELoss()(z0, z1, alike)]))
+    with pytest.raises(ValueError, match="no example has a negative of its own domain"):
+        SameDomainInfoNCELoss()(*twice, torch.stack([apart, apart]))
 
 
 # --- memory, precision, compilation -----------------------------------------------------------------------------------
@@ -312,7 +335,8 @@ def test_the_adversary_turns_the_encoders_gradient_around(batch):
 def test_the_adversarys_strength_follows_its_schedule():
     rising = DomainAdversary(K, D, 2.0, schedule="ganin")
     assert rising.strength(0.0) == 0 and rising.strength(1.0) == pytest.approx(2 * (2 / (1 + 2.718281828**-10) - 1))
-    assert DomainAdversary(K, D, 2.0).strength(0.0) == 2.0
+    assert DomainAdversary(K, D, 2.0).strength(0.0) == DomainAdversary(K, D, 2.0).strength(None) == 2.0
+    assert "schedule='ganin'" in repr(rising) and "normalize=True" in repr(MMDPenalty(D))
 
 
 # --- mistakes -----------------------------------------------------------------------------------------------------------
@@ -320,6 +344,16 @@ def test_the_adversarys_strength_follows_its_schedule():
 WEIGHTED = DomainWeightedInfoNCELoss(num_domains=2)
 Z, DOMAINS = torch.randn(6, 4), torch.arange(6) % 2
 HOLED = Z.masked_fill(torch.eye(6, 4, dtype=torch.bool), torch.nan)
+
+
+class Answering:
+    """A discriminator that answers the same whatever it is asked."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def predict_proba(self, z):
+        return self.answer
 
 
 @pytest.mark.parametrize(
@@ -351,7 +385,7 @@ HOLED = Z.masked_fill(torch.eye(6, 4, dtype=torch.bool), torch.nan)
         (lambda: SameDomainInfoNCELoss()(Z, Z, DOMAINS.expand(3, -1)), r"domains must be integers \[6\]"),
         (lambda: InfoNCELoss(gather=True)(Z[None], Z[None]), r"gather needs embeddings \[N, k\]"),
         (lambda: InfoNCELoss()(Z, Z, queue=NegativeQueue(3, 5)), "the queue holds embeddings of 5 dimensions, z0 has 4"),
-        (lambda: NegativeQueue(3, 4).push(HOLED, DOMAINS), "z holds NaN or infinite values; they would stay"),
+        (lambda: NegativeQueue(3, 4).push(HOLED, DOMAINS), r"z holds NaN or infinite values \(as torch.float32\); they would stay"),
         (lambda: DomainWeightedInfoNCELoss(num_domains=3, discriminator=LinearDiscriminator(2).fit(Z, DOMAINS))(Z, Z, DOMAINS),
          "the discriminator knows 2 domains, the loss 3"),
         (lambda: MMDPenalty(2)(Z, DOMAINS + 1), r"domains must be in 0 \.\.\. 1"),
@@ -365,7 +399,26 @@ HOLED = Z.masked_fill(torch.eye(6, 4, dtype=torch.bool), torch.nan)
         (lambda: SupConLoss()(Z, Z, None), r"labels must be integers \[N\], .* got NoneType"),
         (lambda: SameDomainInfoNCELoss()(Z, Z, DOMAINS - 1), r"domains must be 0 or more, got -1 \.\.\. 0"),
         (lambda: SameDomainInfoNCELoss()(Z, Z, torch.arange(6)), "no example has a negative of its own domain"),
-        (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=3), r"discriminator must have predict_proba\(z\), got 3"),
+        (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=3), r"an object with predict_proba\(z\), got 3"),
+        (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=LinearDiscriminator), r"must be an object with predict_proba"),
+        (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=LogisticRegression().fit(Z, DOMAINS))(Z, Z, DOMAINS),
+         "predict_proba of the discriminator must return a tensor, got ndarray"),
+        (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=Answering(Z[:, :2]))(Z, Z, DOMAINS),
+         "must return probabilities that sum to 1"),
+        (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=Answering(HOLED[:, :2]))(Z, Z, DOMAINS),
+         "must return probabilities that sum to 1"),
+        (lambda: InfoNCELoss()(None, Z), "z0 must be a tensor, got NoneType"),
+        (lambda: MMDPenalty(2)(None, DOMAINS), "z must be a tensor, got NoneType"),
+        (lambda: InfoNCELoss()(Z * 1e19, Z), "z0 holds values whose squares overflow"),
+        (lambda: InfoNCELoss()(Z.double() * 1e19, Z.double() / 0), "z1 holds NaN or infinite values"),
+        (lambda: WEIGHTED(Z, Z, DOMAINS.to(torch.uint16)), r"domains must be integers \[6\]"),
+        (lambda: WEIGHTED(Z, Z, DOMAINS.to(torch.complex64)), r"domains must be integers \[6\]"),
+        (lambda: InfoNCELoss()(Z, Z, queue=[Z]), "queue must be a NegativeQueue, got list"),
+        (lambda: SupConLoss()(Z, Z, DOMAINS - 1), "labels must be 0 or more, got -1; leave unlabelled examples out"),
+        (lambda: SupConLoss()(Z, Z, DOMAINS.to(torch.complex64)), r"labels must be integers \[N\]"),
+        (lambda: DomainAdversary(4, 2, schedule="ganin")(Z, DOMAINS), 'schedule="ganin" needs progress'),
+        (lambda: NegativeQueue(3, 4).push(Z.tolist(), DOMAINS), "z must be a tensor, got list"),
+        (lambda: NegativeQueue(3, 4).half().push(Z * 1e6, DOMAINS), r"z holds NaN or infinite values \(as torch.float16\)"),
         (lambda: LinearDiscriminator(2).fit(Z, None), "domains must be a tensor, got NoneType"),
         (lambda: LinearDiscriminator(2).fit(Z, DOMAINS).predict(Z[:, :3]), r"z must be embeddings \[\.\.\., N, 4\]"),
         (lambda: LinearDiscriminator(2).fit(Z, DOMAINS).score(Z, DOMAINS[:5]), r"domains must be integers \[6\]"),
@@ -435,12 +488,17 @@ def one_process(rank, world, path, results):
         "one is NaN": lambda: InfoNCELoss(gather=True)(x0 / rank, x1),
         "one has no labels": lambda: SupConLoss(gather=True)(x0, x1, labels if rank else None),
         "empty queue": lambda: InfoNCELoss(gather=True)(x0, x1, queue=NegativeQueue(3, 5)),
+        "one pushes floats": lambda: NegativeQueue(3, 5).push(x0, domains if rank else domains.double(), gather=True),
+        "unequal pushes": lambda: NegativeQueue(3, 5).push(x0[: 3 + rank], gather=True),
     }
     for name, mistake in mistakes.items():
         try:
             mistake()
         except ValueError as error:
             found[name] = str(error)
+    queue = NegativeQueue(20, 5)
+    queue.push(x0, domains, gather=True)
+    found["queue"] = (queue.z.tolist(), queue.domains.tolist())
     results.put((rank, found))
     torch.distributed.destroy_process_group()
 
@@ -469,6 +527,10 @@ def test_two_processes_that_gather_equal_one(tmp_path):
     assert "z0 holds NaN" in found[0]["one is NaN"] and "process 0 was given" in found[1]["one is NaN"]
     assert "got NoneType" in found[0]["one has no labels"] and "process 0" in found[1]["one has no labels"]
     assert all("an empty queue has no negatives" in found[r]["empty queue"] for r in range(2))
+    assert "got torch.float64" in found[0]["one pushes floats"] and "process 0" in found[1]["one pushes floats"]
+    assert all("of one size on all processes, got [3, 4]" in found[r]["unequal pushes"] for r in range(2))
+    assert found[0]["queue"] == found[1]["queue"] and found[0]["queue"][1][8:] == domains.tolist()
+    torch.testing.assert_close(torch.tensor(found[0]["queue"][0][8:]), x0.float())
 
 
 def test_without_a_process_group_gather_changes_nothing(batch):
