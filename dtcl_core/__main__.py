@@ -101,6 +101,11 @@ def parser() -> argparse.ArgumentParser:
     check.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
     check.add_argument("--seed", type=int, help="pick the same rows as another call with this seed")
     check.add_argument("--max-epochs", type=int, help="pick among runs of at most so many epochs")
+    check.add_argument(
+        "--exact",
+        action="store_true",
+        help="pick among rows that must come out identical: of this code, such a machine, as many threads",
+    )
     check.add_argument("--results", metavar="FOLDER", help="the store (default: results/)")
 
     benchmark = commands.add_parser(
@@ -222,6 +227,7 @@ def audit_command(options: argparse.Namespace) -> int:
             options.device,
             seed=options.seed,
             max_epochs=options.max_epochs,
+            exact=options.exact,
             should_stop=stop_requests(None),
         )
     except (pretrain.Interrupted, KeyboardInterrupt):

@@ -19,7 +19,7 @@ from . import evaluate, pretrain, work
 from .config import Run
 from .device import resolve_device, resolve_precision
 from .evaluate import METRICS
-from .provenance import origin
+from .provenance import machine, origin
 from .results import FRACTIONS, Store, make_rows
 from .statistics import mean_interval
 
@@ -35,6 +35,7 @@ def audit(
     *,
     seed: int | None = None,
     max_epochs: int | None = None,
+    exact: bool = False,
     should_stop: Callable[[], bool] = lambda: False,
     quiet: bool = False,
 ) -> pd.DataFrame:
@@ -46,6 +47,7 @@ def audit(
         device: where they are retrained.
         seed: for the same pick again; None picks anew.
         max_epochs: pick among shorter runs only.
+        exact: pick only among rows that must come out identical: of this code, such a machine, as many threads, whole stacks.
         should_stop: asked before every training step.
         quiet: no progress.
 
@@ -63,11 +65,19 @@ def audit(
     if not rows:
         raise ValueError(f"{store.rows_path} has no finished row to audit.")
     rows.sort(key=lambda row: row["key"])
+    where = resolve_device(device)
+    if exact:
+        here = machine(where)
+        rows = [row for row in rows if all(row["provenance"].get(name) == value for name, value in here.items())]
+        rows = [row for row in rows if is_whole(trained_with(row, store))]
+        if not rows:
+            raise ValueError(
+                f"{store.rows_path} has no whole stack made by this code, on such a machine, with as many threads."
+            )
     picked = random.Random(seed).sample(rows, min(count, len(rows)))
     stacks = list(
         {tuple(row["key"] for row in unit): unit for unit in (trained_with(row, store) for row in picked)}.values()
     )
-    where = resolve_device(device)
     progress = work.Progress([[Run.from_dict(row["run"]) for row in unit] for unit in stacks], quiet)
     lines = []
     try:
@@ -90,9 +100,13 @@ def audit(
 def trained_with(row: dict[str, Any], store: Store) -> list[dict[str, Any]]:
     """The rows of the stack that a row was trained in, if they are all there; else the row alone."""
     together = [other for other in store.shard(row["shard"]) if other["status"] == "ok"]
-    runs = work.trainings([Run.from_dict(other["run"]) for other in together])
-    shapes = {pretrain.shape_of(run) for run in runs}
-    return together if len(runs) == row["provenance"]["stack"] and len(shapes) == 1 else [row]
+    return together if is_whole(together) else [row]
+
+
+def is_whole(rows: Sequence[dict[str, Any]]) -> bool:
+    """Whether rows are all of one stack."""
+    runs = work.trainings([Run.from_dict(row["run"]) for row in rows])
+    return len(runs) == rows[0]["provenance"]["stack"] and len({pretrain.shape_of(run) for run in runs}) == 1
 
 
 def compare(stored: dict[str, Any], again: dict[str, Any]) -> dict[str, Any]:

@@ -97,6 +97,23 @@ def test_the_rule(found, outcome, says):
     assert came == outcome and says in " ".join(said)
 
 
+def test_rows_that_must_be_identical_are_picked_by_themselves(trained, tmp_path, capsys):
+    assert len(audit.audit(trained, 9, "cpu", exact=True, quiet=True)) == len(RUNS)
+    for place, change in {
+        "less": lambda rows: rows[:1],
+        "older": lambda rows: [of_other_code(row) for row in rows],
+    }.items():
+        store = changed(trained, tmp_path / place, change)
+        with pytest.raises(ValueError, match="has no whole stack made by this code, on such a machine"):
+            audit.audit(store, 1, "cpu", exact=True, quiet=True)
+    assert command_line.main(["audit", "--exact", "--device", "cpu", "--results", str(tmp_path / "older")]) == 2
+    assert "no whole stack made by this code" in capsys.readouterr().err
+
+
+def of_other_code(row):
+    return {**row, "provenance": {**row["provenance"], "sources": "0" * 12}}
+
+
 def test_an_empty_store_has_nothing_to_audit(tmp_path, capsys):
     assert command_line.main(["audit", "--results", str(tmp_path)]) == 2
     assert "has no finished row to audit" in capsys.readouterr().err

@@ -162,7 +162,7 @@ OPTIONS = {
     "run": ["--preset", "--device", "--methods", "--sigma", "--tau-alpha", "--seeds", "--epochs", "--shard", "--time-limit",
             "--precision", "--engine", "--stack-size", "--results", "--fresh"],
     "status": ["--device", "--results"],
-    "audit": ["-n", "--device", "--seed", "--max-epochs", "--results"],
+    "audit": ["-n", "--device", "--seed", "--max-epochs", "--exact", "--results"],
     "benchmark": ["--device", "--precision", "--stacks", "--rounds", "--out", "--all"],  # it hands them to another script
 }  # fmt: skip
 RUNNABLE = {"run", "status", "audit"}  # the others need Ray, or a checkout

@@ -1,0 +1,44 @@
+"""What audits of the stored rows came to: retrains whole stacks that must come out identical here, and keeps a line a row.
+
+    OMP_NUM_THREADS=1 python benchmarks/audits.py STACKS [SEED [MAX_EPOCHS]]
+
+Adds to `audits.csv`; the chapter on trust shows it. The threads must be those that the rows were trained with.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+import torch
+from machine import origin, write
+
+from dtcl_core import audit
+from dtcl_core.evaluate import METRICS
+from dtcl_core.results import Store
+
+
+def main(stacks: int, seed: int = 0, max_epochs: int | None = None) -> None:
+    store, path = Store(), Path(__file__).parent / "audits.csv"
+    found = audit.audit(store, stacks, "cpu", seed=seed, max_epochs=max_epochs, exact=True)
+    rows, device = store.rows(), torch.device("cpu")
+    lines = [
+        {
+            "key": line.key,
+            "epochs": rows[line.key]["run"]["protocol"]["epochs"],
+            "created": rows[line.key]["provenance"]["created"][:10],
+            "expected": line.expected,
+            "identical": bool(line.identical),
+            "largest": float(found.loc[place, list(METRICS)].abs().max()),
+            **origin(device),
+        }
+        for place, line in zip(found.index, found.itertuples())
+    ]
+    before = pd.read_csv(path, dtype=str).to_dict("records") if path.exists() else []
+    write(path, [*before, *lines])
+    print("\n".join(audit.verdict(found)[1]))
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:]))
