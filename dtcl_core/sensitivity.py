@@ -244,7 +244,7 @@ def changes(rows: pd.DataFrame, probe: str = "raw") -> pd.DataFrame:
         probe: whose rows.
 
     Returns:
-        Columns: variation, group, metric, base (what it is compared with measures), moved, n (seeds).
+        Columns: variation, group, metric, base (what it is compared with measures on those seeds), moved, n (seeds).
     """
     rows = rows[(rows.probe == probe) & (rows.label_fraction == selection.SELECTION_FRACTION) & (rows.status == "ok")]
     lines = []
@@ -256,7 +256,8 @@ def changes(rows: pd.DataFrame, probe: str = "raw") -> pd.DataFrame:
             for metric in GROUPS[group]:
                 d = paired_difference(a[metric], b[metric])
                 if d.n:
-                    lines.append((variation.name, group, metric, b[metric].mean(), d.mean, d.n))
+                    base_mean = b[metric][b.index.isin(a.index)].mean()
+                    lines.append((variation.name, group, metric, base_mean, d.mean, d.n))
     return pd.DataFrame(lines, columns=["variation", "group", "metric", "base", "moved", "n"])
 
 
