@@ -71,9 +71,9 @@ def audit(
         rows = [row for row in rows if all(row["provenance"].get(name) == value for name, value in here.items())]
         rows = [row for row in rows if is_whole(trained_with(row, store))]
         if not rows:
-            raise ValueError(
-                f"{store.rows_path} has no whole stack made by this code, on such a machine, with as many threads."
-            )
+            short = "" if max_epochs is None else f" of at most {max_epochs} epochs"
+            made = "made by this code, on such a machine, with as many threads"
+            raise ValueError(f"{store.rows_path} has no whole stack{short} {made}.")
     picked = random.Random(seed).sample(rows, min(count, len(rows)))
     stacks = list(
         {tuple(row["key"] for row in unit): unit for unit in (trained_with(row, store) for row in picked)}.values()

@@ -180,11 +180,10 @@ class NegativeQueue(nn.Module):
         except ValueError as error:
             problem = error
         processes.check_alike(z, problem, gather)
-        z = z.detach().to(self.z)
-        domains = self.domains.new_full((len(z),), -1) if domains is None else domains.to(self.domains)
-        if gather:
+        z, domains = z.detach(), torch.full_like(z[:, 0], -1, dtype=torch.long) if domains is None else domains.long()
+        if gather:  # where they are: processes may exchange on a GPU only
             z, domains = processes.all_gather(z), processes.all_gather(domains)
-        z, domains = z[-self.size :], domains[-self.size :]
+        z, domains = z[-self.size :].to(self.z), domains[-self.size :].to(self.domains)
         here = torch.ones(len(z), dtype=torch.bool, device=self.filled.device)
         for name, new in (("z", z), ("domains", domains), ("filled", here)):
             kept = getattr(self, name)

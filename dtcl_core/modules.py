@@ -267,9 +267,10 @@ class _DomainWeighted(_Contrastive):
                 raise ValueError(f"predict_proba of the discriminator must return a tensor, got {type(q).__name__}.")
             if q.shape[-1] != num_domains:
                 raise ValueError(f"the discriminator knows {q.shape[-1]} domains, the loss {num_domains}.")
-            if self.validate and not torch.compiler.is_compiling():
-                if not bool(((q.sum(-1) - 1).abs() < 1e-2).all()) or bool((q < 0).any()):
-                    raise ValueError("predict_proba of the discriminator must return probabilities that sum to 1.")
+            if self.validate and self.discriminator is not None and not torch.compiler.is_compiling():
+                sound = bool(((q.sum(-1) - 1).abs() < 1e-2).all()) and not bool((q < 0).any())
+                told = "predict_proba of the discriminator must return probabilities that sum to 1."
+                processes.check_alike(other, None if sound else ValueError(told), self.gather)
             return q.to(other.dtype)
 
         def weigh(z: Tensor, known: Tensor, pool: Tensor) -> tuple[Tensor, Tensor]:

@@ -288,18 +288,21 @@ def unseen_effects(rows: pd.DataFrame) -> pd.DataFrame:
         rows: as the last of `parts`.
 
     Returns:
-        Columns: variation, group (the cell), metric, reported (what the start measures), mean, low, high (95 % interval over
-        seeds), n, and `moved`, the mean difference to the start over the seeds that both have, with `moved_n`.
+        Columns: variation, group (the cell), metric, reported, mean, low, high (95 % interval over seeds), n, and `moved`, the
+        mean difference to the start over the seeds that both have, with `moved_n`. `reported` is what the start measures on
+        those seeds; in the start's own line, on those that all choices of the cell have.
     """
     rows = rows[(rows.label_fraction == selection.SELECTION_FRACTION) & (rows.status == "ok")]
     by = {key: part.set_index("seed") for key, part in rows.groupby(["variation", "cell"])}
     lines = []
     for variation, cell in ((v.name, cell) for v in UNSEEN for cell in v.cells if (v.name, cell) in by):
-        mine, start = by[variation, cell], by.get((VARIATIONS[0].name, cell))
+        mine, start, shared = by[variation, cell], by.get((VARIATIONS[0].name, cell)), set(by[variation, cell].index)
+        if variation == VARIATIONS[0].name:
+            shared = shared.intersection(*(part.index for (name, where), part in by.items() if where == cell))
         for metric in metrics_of(cell):
             base = mine[metric].iloc[:0] if start is None else start[metric]
-            d = paired_difference(mine[metric], base)
-            lines.append((variation, cell, metric, base.mean(), *mean_interval(mine[metric]), d.mean, d.n))
+            d, told = paired_difference(mine[metric], base), base[base.index.isin(shared)].mean()
+            lines.append((variation, cell, metric, told, *mean_interval(mine[metric]), d.mean, d.n))
     columns = ["variation", "group", "metric", "reported", "mean", "low", "high", "n", "moved", "moved_n"]
     return pd.DataFrame(lines, columns=columns)
 

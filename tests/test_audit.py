@@ -99,19 +99,22 @@ def test_the_rule(found, outcome, says):
 
 def test_rows_that_must_be_identical_are_picked_by_themselves(trained, tmp_path, capsys):
     assert len(audit.audit(trained, 9, "cpu", exact=True, quiet=True)) == len(RUNS)
-    for place, change in {
-        "less": lambda rows: rows[:1],
-        "older": lambda rows: [of_other_code(row) for row in rows],
-    }.items():
-        store = changed(trained, tmp_path / place, change)
+    for place in ("less", "sources", "torch", "threads"):
+        store = changed(
+            trained,
+            tmp_path / place,
+            lambda rows: rows[:1] if place == "less" else [made_by_other(place, row) for row in rows],
+        )
         with pytest.raises(ValueError, match="has no whole stack made by this code, on such a machine"):
             audit.audit(store, 1, "cpu", exact=True, quiet=True)
-    assert command_line.main(["audit", "--exact", "--device", "cpu", "--results", str(tmp_path / "older")]) == 2
+    assert command_line.main(["audit", "--exact", "--device", "cpu", "--results", str(tmp_path / "torch")]) == 2
     assert "no whole stack made by this code" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="no whole stack of at most 9 epochs made by this code"):
+        audit.audit(store, 1, "cpu", max_epochs=9, exact=True, quiet=True)
 
 
-def of_other_code(row):
-    return {**row, "provenance": {**row["provenance"], "sources": "0" * 12}}
+def made_by_other(what, row):
+    return {**row, "provenance": {**row["provenance"], what: 99 if what == "threads" else "0" * 12}}
 
 
 def test_an_empty_store_has_nothing_to_audit(tmp_path, capsys):
