@@ -298,16 +298,14 @@ def temperature_ridges(trace: Trace, tau_alpha: float, ridges: int = 9) -> Figur
     return figure
 
 
-def open_choices(
-    effects: pd.DataFrame, titles: dict[str, str], epochs: int, dashed: str = "reported, 400 epochs"
-) -> Figure:
+def open_choices(effects: pd.DataFrame, titles: dict[str, str], epochs: int, dashed: str = "reported") -> Figure:
     """What each way of settling the open choices measures, beside what is reported: a panel a group.
 
     Args:
-        effects: columns variation, group, metric, reported, mean, low, high.
+        effects: columns variation, group, metric, mean, low, high, and the one that `dashed` names.
         titles: of the groups to show.
         epochs: of the runs that were measured.
-        dashed: what `reported` holds.
+        dashed: the column that dashed lines show: "reported" by the paper, or what the "start" measures.
     """
     order = list(dict.fromkeys(effects.variation))
     figure, axes = plt.subplots(
@@ -322,7 +320,7 @@ def open_choices(
             where = [order.index(v) + shift for v in part.variation]
             axis.hlines(where, part.low, part.high, color=colors[metric], linewidth=1.4, alpha=0.6)
             axis.plot(part["mean"], where, "o", color=colors[metric], markersize=5)
-            axis.axvline(part.reported.iloc[0], color=colors[metric], linestyle="--", linewidth=1)
+            axis.axvline(part[dashed].iloc[0], color=colors[metric], linestyle="--", linewidth=1)
             for low, high, spot in zip(part.low, part.high, where):
                 _mark_cut(axis, low, high, spot, colors[metric])
         axis.set(title=name, xticks=(0.5, 0.75, 1.0))
@@ -336,7 +334,8 @@ def open_choices(
         for metric, color in colors.items()
         if metric in set(effects.metric)
     ]
-    told = f"dots: measured, {epochs} epochs (arrow: the interval goes on); dashed lines: {dashed}"
+    lines = {"reported": "reported, 400 epochs", "start": "the start"}[dashed]
+    told = f"dots: measured, {epochs} epochs (arrow: the interval goes on); dashed lines: {lines}"
     figure.legend(handles=keys, loc="outside lower center", ncols=4, title=told)
     return figure
 

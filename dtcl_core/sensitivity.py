@@ -288,9 +288,9 @@ def unseen_effects(rows: pd.DataFrame) -> pd.DataFrame:
         rows: as the last of `parts`.
 
     Returns:
-        Columns: variation, group (the cell), metric, reported, mean, low, high (95 % interval over seeds), n, and `moved`, the
-        mean difference to the start over the seeds that both have, with `moved_n`. `reported` is what the start measures on
-        those seeds; in the start's own line, on those that all choices of the cell have.
+        Columns: variation, group (the cell), metric, start, mean, low, high (95 % interval over seeds), n, and `moved`, the
+        mean difference to the start over the seeds that both have, with `moved_n`. `start` is what the start measures on
+        those seeds; in its own line, on those that all choices of the cell have.
     """
     rows = rows[(rows.label_fraction == selection.SELECTION_FRACTION) & (rows.status == "ok")]
     by = {key: part.set_index("seed") for key, part in rows.groupby(["variation", "cell"])}
@@ -303,7 +303,7 @@ def unseen_effects(rows: pd.DataFrame) -> pd.DataFrame:
             base = mine[metric].iloc[:0] if start is None else start[metric]
             d, told = paired_difference(mine[metric], base), base[base.index.isin(shared)].mean()
             lines.append((variation, cell, metric, told, *mean_interval(mine[metric]), d.mean, d.n))
-    columns = ["variation", "group", "metric", "reported", "mean", "low", "high", "n", "moved", "moved_n"]
+    columns = ["variation", "group", "metric", "start", "mean", "low", "high", "n", "moved", "moved_n"]
     return pd.DataFrame(lines, columns=columns)
 
 

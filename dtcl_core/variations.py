@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .config import Protocol
+from .weight_choices import CHOICES, PAPER_CELLS
 
 SHORT_EPOCHS, FULL_EPOCHS = 60, 400
 LENGTHS = (SHORT_EPOCHS, 100, FULL_EPOCHS)  # a validated epoch is one of these
@@ -25,8 +26,8 @@ PROBES = ("raw", "l2", "standardized")  # each variation is probed in these ways
 # temperatures of a collapsed run depend on the weight.
 CELLS: Mapping[str, Mapping[str, Any]] = {
     "collapsed": {"method": "dw_pairs", "tau_alpha": 1.0, "tau_beta": 1.0},
-    "pairs": {"method": "dw_pairs", "tau_alpha": 0.175, "tau_beta": 1.0},
-    "negatives": {"method": "dw_negatives", "tau_alpha": 0.075, "tau_beta": 0.5},
+    "pairs": {"method": "dw_pairs", **PAPER_CELLS["dw_pairs"]},
+    "negatives": {"method": "dw_negatives", **PAPER_CELLS["dw_negatives"]},
     "mmd": {"method": "mmd", "tau_alpha": 0.1, "lambda_": 1.0},
     "dann": {"method": "dann", "tau_alpha": 0.1, "lambda_": 1.0},
     "projector": {"method": "standard", "tau_alpha": 0.1, "projector": "mlp", "projector_dim": 8},
@@ -133,14 +134,14 @@ LATER = (  # after the default was frozen: no part in the rule
 YARDSTICKS = ("trained again", "labels drawn again")
 UNSEEN = (  # by numbers the calibration may look at, or hardly: no part in the rule either
     Variation("start", {}, tuple(CELLS)),
-    Variation("floor 0.05", {"tau_min": 0.05}, WEIGHTED[1:]),
-    Variation("floor 0.005", {"tau_min": 0.005}, WEIGHTED[1:]),
-    Variation("penalty x 100", {"discriminator_l2": 100.0}, WEIGHTED),
-    Variation("penalty / 100", {"discriminator_l2": 0.01}, WEIGHTED),
-    Variation("100 Adam steps", {"discriminator_fit": "adam"}, WEIGHTED),
+    Variation("tau_min 0.05", CHOICES["tau_min 0.05"], WEIGHTED[1:]),
+    Variation("tau_min 0.005", {"tau_min": 0.005}, WEIGHTED[1:]),
+    Variation("l2 of 100", CHOICES["l2 of 100"], WEIGHTED),
+    Variation("l2 of 0.01", {"discriminator_l2": 0.01}, WEIGHTED),
+    Variation("100 Adam steps", CHOICES["100 Adam steps"], WEIGHTED),
     Variation("1,000 Adam steps", {"discriminator_fit": "adam", "discriminator_steps": 1000}, WEIGHTED),
     Variation("100 Adam steps of 0.1", {"discriminator_fit": "adam", "discriminator_learning_rate": 0.1}, WEIGHTED),
-    Variation("fitted on views", {"discriminator_inputs": "augmented"}, WEIGHTED),
+    Variation("fitted on views", CHOICES["fitted on views"], WEIGHTED),
     Variation("fitted in training mode", {"discriminator_mode": "train"}, WEIGHTED),
     Variation("fitted on directions", {"discriminator_features": "l2"}, WEIGHTED),
     Variation("posterior of the anchor's view", {"posterior_view": "anchor_view"}, WEIGHTED),
@@ -156,6 +157,7 @@ UNSEEN = (  # by numbers the calibration may look at, or hardly: no part in the 
     Variation("hidden batch norm", {"projector_batch_norm": True}, ("projector",)),
 )
 ALL = (*VARIATIONS, *LATER, *UNSEEN[1:])
+STATED = ("split_sizes", "embedding_dim", "epochs", "learning_rate", "lr_step", "lr_gamma")  # fields the paper gives
 
 
 def settings(preset: str) -> list[dict[str, Any]]:
