@@ -196,7 +196,8 @@ def status_command(options: argparse.Namespace) -> int:
     stores = {True: Store(options.results or work.default_store("smoke").path), False: Store(options.results)}
     rows = {smoke: store.rows() for smoke, store in stores.items()}
     pace = work.seconds_an_image([row for kept in rows.values() for row in kept.values()], device)
-    print(f"{'experiment':<21}{'preset':<8}{'runs':>7}{'present':>9}{'missing':>9}{'time left':>12}")
+    width = max(map(len, REGISTRY)) + 2
+    print(f"{'experiment':<{width}}{'preset':<8}{'runs':>7}{'present':>9}{'missing':>9}{'time left':>12}")
     for name, experiment in REGISTRY.items():
         for preset in PRESETS:
             runs = {run.key: run for run in experiment.runs(preset)}
@@ -208,7 +209,7 @@ def status_command(options: argparse.Namespace) -> int:
             ]
             images = sum(work.image_epochs(run) for run in left)
             time_left = work.readable_time(pace * images) if pace or not left else "?"
-            print(f"{name:<21}{preset:<8}{len(runs):>7}{len(runs) - len(left):>9}{len(left):>9}{time_left:>12}")
+            print(f"{name:<{width}}{preset:<8}{len(runs):>7}{len(runs) - len(left):>9}{len(left):>9}{time_left:>12}")
     if pace:
         epoch = pace * Protocol().split_sizes[0]
         print(f"Time left is for one process on {device}, at the {epoch:.3g} s a run-epoch of the rows it trained.")

@@ -14,7 +14,7 @@ import torch
 from dtcl_core import __main__ as command_line
 from dtcl_core import notebook, pretrain, selection, work
 from dtcl_core.config import Protocol, Run
-from dtcl_core.experiments import BESIDE, MAX_SEEDS, OUTSIDE, REGISTRY, Experiment
+from dtcl_core.experiments import BESIDE, MAX_SEEDS, OUTSIDE, PRESETS, REGISTRY, Experiment
 from dtcl_core.results import Store
 from dtcl_core.selection import FRESH_SEED
 from dtcl_core.streams import stream_of
@@ -158,6 +158,8 @@ def test_run_and_status_from_the_command_line(tmp_path):
     line = next(x for x in status.stdout.splitlines() if "main_table" in x and "smoke" in x)
     assert line.split()[:5] == ["main_table", "smoke", "14", "2", "12"]
     assert re.search(r"12 +\d+ (s|min|h)$", line.rstrip()), "no time left"
+    named = [x.split()[:2] for x in status.stdout.splitlines()]
+    assert all([name, preset] in named for name in REGISTRY for preset in PRESETS), "columns run into each other"
 
 
 def test_what_was_selected_is_trained_on_fresh_seeds(tiny, tmp_path, monkeypatch, capsys):
