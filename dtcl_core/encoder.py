@@ -2,8 +2,10 @@
 
 Three blocks of convolution, batch norm, dropout and ReLU, then one linear layer. The stack's convolutions are one
 convolution with R groups, its batch norm is one batch norm over R x channels (which is exactly a batch norm a run), its
-linear layer one batched matrix product. Runs that look at the same images share the first convolution's input. On a CPU a
-large stack goes through the convolutions in *lanes*, a few runs at a time: pixels of very many channels spoil its caches.
+linear layer one batched matrix product. Runs that look at the same images share the first convolution's input.
+
+On a CPU that can, the blocks are code of our own (`trunk`). Where PyTorch's operators serve there, a large stack goes through
+the convolutions in *lanes*, a few runs at a time: pixels of very many channels spoil a CPU's caches.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from torch.nn import functional as F
 
 from . import keyed
 from .config import Protocol
+from .trunk import EPSILON, MOMENTUM, Tinted, Trunk
 
 IMAGE_SIZE = 28
 CPU_LANE = 8  # most runs of a lane
@@ -84,6 +87,7 @@ class Encoder(nn.Module):
 
     Attributes:
         dtype: of the convolutions and feature maps; the linear layers stay in the parameters' own, float32.
+        trunk: what computes the blocks instead of PyTorch's operators; None for those.
     """
 
     def __init__(
@@ -95,6 +99,7 @@ class Encoder(nn.Module):
     ):
         super().__init__()
         self.protocol, self.runs, self.dtype = protocol, len(seeds), torch.float32
+        self.trunk: Trunk | None = None
         kernel, before = protocol.kernel_size, 3
         self.convolutions, self.scales, self.shifts = nn.ParameterList(), nn.ParameterList(), nn.ParameterList()
         for block, width in enumerate(protocol.channels):
@@ -120,7 +125,7 @@ class Encoder(nn.Module):
 
     def forward(
         self,
-        images: Tensor,
+        images: Tensor | Sequence[Tensor | Tinted],
         counts: Sequence[int],
         masks: Sequence[Sequence[Tensor]] | None = None,
         runs: Tensor | None = None,
@@ -128,15 +133,62 @@ class Encoder(nn.Module):
         """Embeddings of images.
 
         Args:
-            images: [V, B, 3, 28, 28]: V streams of images.
+            images: V streams of images, [B, 3, 28, 28] each; with a trunk also `Tinted`.
             counts: how many runs look at each stream, in order; they sum to R (or to the number of `runs`).
             masks: for each block the dropout ceilings of the streams, [B, side, side, channels] each: 0 drops a unit,
-                infinity keeps it; None for no dropout.
+                infinity keeps it; with a trunk the bits of `Streams.dropout_masks`. None for no dropout.
             runs: indices of the runs asked for; None means all. Only all runs' batch statistics are tracked.
 
         Returns:
             [R, B, embedding_dim], float32.
         """
+        weight, bias = self._of(self.weight, runs), self._of(self.bias, runs)
+        flat = self._by_operators(images, counts, masks, runs) if self.trunk is None else self._by_trunk(self.trunk, images, counts, masks, runs)
+        return torch.baddbmm(bias[:, None], flat.to(weight.dtype), weight)
+
+    def _by_trunk(
+        self,
+        trunk: Trunk,
+        images: Sequence[Tensor | Tinted],
+        counts: Sequence[int],
+        masks: Sequence[Sequence[Tensor]] | None,
+        runs: Tensor | None,
+    ) -> Tensor:
+        """What the linear layer sees, [R, B, side * side * channels]."""
+        by_stream = [None] * len(counts) if masks is None else list(zip(*masks))
+        sights = [trunk.sight(look, mask, self.training) for look, mask in zip(images, by_stream)]
+        weights = [self._of(w, runs) for w in self.convolutions]
+        kept = 1.0 if masks is None else 1 - self.protocol.dropout  # see _norm
+        scales = [self._of(s, runs) / kept for s in self.scales]
+        shifts = [self._of(s, runs) / kept for s in self.shifts]
+        tracked = [(self._of(m, runs), self._of(v, runs)) for m, v in self.statistics()]
+        if not self.training:
+            inverse = [(var + EPSILON).rsqrt() for _, var in tracked]
+            scales = [scale * i for scale, i in zip(scales, inverse)]
+            shifts = [shift - mean * scale for shift, (mean, _), scale in zip(shifts, tracked, scales)]
+            return trunk.infer(sights, counts, weights, scales, shifts)
+        flat, means, variances = trunk.train(sights, counts, weights, scales, shifts)
+        if runs is None:
+            with torch.no_grad():
+                for (mean, var), seen, spread, side in zip(tracked, means, variances, trunk.sides):
+                    n = flat.shape[1] * side**2
+                    mean.lerp_(seen, MOMENTUM)
+                    var.lerp_(spread * (n / (n - 1)), MOMENTUM)
+        return flat
+
+    def statistics(self) -> list[tuple[Tensor, Tensor]]:
+        """Running mean and variance [R, channels] of each block."""
+        blocks = range(len(self.convolutions))
+        return [(getattr(self, f"mean{block}"), getattr(self, f"var{block}")) for block in blocks]
+
+    def _by_operators(
+        self,
+        images: Sequence[Tensor],
+        counts: Sequence[int],
+        masks: Sequence[Sequence[Tensor]] | None,
+        runs: Tensor | None,
+    ) -> Tensor:
+        """What the linear layer sees, [R, B, side * side * channels], by PyTorch's operators."""
         looks = [stream for stream, count in enumerate(counts) for _ in range(count)]
         lanes = -(-len(looks) // CPU_LANE) if images[0].device.type == "cpu" else 1
         lane = -(-len(looks) // lanes)  # as even as possible
@@ -147,9 +199,7 @@ class Encoder(nn.Module):
             dropped = None if masks is None else [[block[stream] for stream in looked] for block in masks]
             members = slice(start, start + lane) if runs is None else runs[start : start + lane]
             features.append(self._features(seen, list(looked.values()), dropped, members))
-        weight, bias = self._of(self.weight, runs), self._of(self.bias, runs)
-        flat = features[0] if len(features) == 1 else torch.cat(features)
-        return torch.baddbmm(bias[:, None], flat.to(weight.dtype), weight)
+        return features[0] if len(features) == 1 else torch.cat(features)
 
     def project(self, z: Tensor) -> Tensor:
         """Embeddings [R, B, k] through the projector head; as they are if there is none."""

@@ -23,7 +23,7 @@ ROUNDS = 10
 LOW32 = 0xFFFFFFFF
 
 
-def _words(key: tuple[str | int, ...]) -> np.ndarray:
+def words_of(key: tuple[str | int, ...]) -> np.ndarray:
     """The generator's own key, two uint64 words, of ours."""
     text = json.dumps(key, separators=(",", ":"))
     return np.frombuffer(hashlib.blake2b(text.encode(), digest_size=16).digest(), dtype="<u8")
@@ -31,7 +31,7 @@ def _words(key: tuple[str | int, ...]) -> np.ndarray:
 
 def raw(count: int, *key: str | int) -> np.ndarray:
     """`count` uint64 words that depend on `key` alone."""
-    return np.random.Philox(key=_words(key)).random_raw(count)
+    return np.random.Philox(key=words_of(key)).random_raw(count)
 
 
 def uniform(shape: int | tuple[int, ...], *key: str | int) -> np.ndarray:
@@ -60,7 +60,7 @@ def bits16(count: int, *key: str | int) -> np.ndarray:
 def bits16_on(device: torch.device, count: int, keys: Sequence[tuple[str | int, ...]]) -> Tensor:
     """`bits16(count, *key)` of each key, int32 [keys, count], drawn on a device: no copy, and the very same numbers."""
     blocks = -(-count // 16)  # four words of four draws each
-    words = torch.from_numpy(np.stack([_words(key) for key in keys]).view(np.int64))
+    words = torch.from_numpy(np.stack([words_of(key) for key in keys]).view(np.int64))
     words = words.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else words.to(device)
     zero = torch.zeros(len(keys), blocks, dtype=torch.int64, device=device)
     counter = [torch.arange(1, blocks + 1, device=device).expand_as(zero), zero, zero, zero]

@@ -23,15 +23,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from . import discriminator
+from . import discriminator, trunk
 from .checkpoint import copied, read_checkpoint, write_checkpoint
+from .checks import checked_choice
 from .config import Protocol, Run
 from .device import tune_cpu_memory, reproducible, resolve_device, resolve_precision
-from .encoder import Encoder
+from .encoder import Encoder, feature_sizes
 from .losses import annealed, same_domain
 from .methods import ALL_METHODS, Batch
+from .native import Unavailable
 from .provenance import SOURCES, machine
 from .streams import Streams, stream_of
+from .trunk import Trunk
 from .traces import TemperatureRecorder, Trace, traces_of
 
 EMBED_BATCH = 1155  # images embedded at a time outside training; divides the splits nearly evenly
@@ -45,6 +48,29 @@ class Interrupted(Exception):
 def shape_of(run: Run) -> tuple[Any, ...]:
     """What the runs of one stack must share."""
     return (run.protocol, run.projector, run.projector_dim)
+
+
+def choose_trunk(
+    protocol: Protocol, device: torch.device, precision: str, wanted: str = "auto"
+) -> tuple[Trunk | None, str]:
+    """What computes the blocks of an encoder, None for PyTorch's operators, and why, in words.
+
+    Args:
+        wanted: "auto" (our own code where it applies), "native" (an error where it does not) or "pytorch".
+
+    Raises:
+        ValueError: for another `wanted`, or if "native" does not apply.
+    """
+    checked_choice("trunk", wanted, ("auto", "native", "pytorch"))
+    if wanted == "pytorch":
+        return None, "PyTorch's operators, as asked for"
+    try:
+        library = trunk.supported(protocol, device, getattr(torch, precision))
+    except Unavailable as reason:
+        if wanted == "native":
+            raise ValueError(f"the trunk for CPUs was asked for, but {reason}.") from None
+        return None, f"PyTorch's operators ({reason})"
+    return Trunk(library, feature_sizes(protocol)), "the trunk for CPUs"
 
 
 class Group(NamedTuple):
@@ -69,9 +95,11 @@ class Stack:
         device: see `resolve_device`.
         precision: "float32", "bfloat16" (convolutions; the last layer, losses and solvers stay in float32) or "auto".
         record: whether temperatures are recorded; see `traces`.
+        trunk: see `choose_trunk`.
 
     Attributes:
         runs: the runs, ordered by stream.
+        trunk, path: what computes the encoder's blocks, if not PyTorch's operators; and why, in words.
         encoder: their networks.
         epoch: epochs done.
         seconds: time spent training them.
@@ -85,6 +113,7 @@ class Stack:
         device: str | torch.device = "auto",
         precision: str = "auto",
         record: bool = False,
+        trunk: str = "auto",
     ):
         if not runs:
             raise ValueError("a stack needs at least one run.")
@@ -100,7 +129,8 @@ class Stack:
         self.protocol: Protocol = runs[0].protocol
         counts = Counter(stream_of(run) for run in self.runs)
         self.counts = list(counts.values())
-        self.streams = Streams(list(counts), self.protocol, self.device)
+        self.trunk, self.path = choose_trunk(self.protocol, self.device, self.precision, trunk)
+        self.streams = Streams(list(counts), self.protocol, self.device, self.trunk)
         self.stream_of_run = torch.arange(len(counts)).repeat_interleave(torch.tensor(self.counts)).to(self.device)
         self._build_networks()
         self._build_groups()
@@ -115,7 +145,7 @@ class Stack:
     def _build_networks(self) -> None:
         p, first = self.protocol, self.runs[0]
         self.encoder = Encoder([r.seed for r in self.runs], p, first.projector, first.projector_dim).to(self.device)
-        self.encoder.dtype = getattr(torch, self.precision)
+        self.encoder.dtype, self.encoder.trunk = getattr(torch, self.precision), self.trunk
         self.optimizers = [torch.optim.Adam(self.encoder.parameters(), lr=p.learning_rate, fused=True)]
         # DANN's classifiers: one for every run of the stack that uses one, from zero, with an optimiser of their own.
         users = [r for r in self.runs if "adversary" in ALL_METHODS[r.method].uses]
@@ -266,10 +296,7 @@ class Stack:
             data, size = self.streams, self.protocol.batch_size
             place = slice(number * size, (number + 1) * size)
             index, host = data.order[:, place], data.host_order[:, place]
-            images = [
-                torch.cat([data.views(s, index[s], host[s], view) for view in range(2)])
-                for s in range(len(self.counts))
-            ]
+            images = [data.both_views(s, index[s], host[s]) for s in range(len(self.counts))]
             masks = data.dropout_masks(2 * index.shape[1], self.epoch, number)
             z, z_pos = self.encoder.project(self.encoder(images, self.counts, masks)).chunk(2, 1)
             domains = data.domains.gather(1, index)[self.stream_of_run]

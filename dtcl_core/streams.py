@@ -21,6 +21,8 @@ from .config import Protocol, Run
 from .data import ColoredDigits
 from .encoder import dropout_shapes
 from .methods import ALL_METHODS
+from .native import LANES
+from .trunk import Tinted, Trunk
 
 
 class Stream(NamedTuple):
@@ -38,14 +40,20 @@ def stream_of(run: Run) -> Stream:
 class Streams:
     """The data of V streams on a device, and the views drawn for one epoch at a time.
 
+    Args:
+        trunk: what the images are made for; None for PyTorch's operators. With one, images that are gray times a colour are
+            `Tinted`, and masks are bits.
+
     Attributes:
         data: the `ColoredDigits` of each stream.
         gray, colors, domains: training images [V, N, 28, 28], their colours [V, N, 3] and domains [V, N].
         order: [V, N] the order of the drawn epoch.
     """
 
-    def __init__(self, streams: Sequence[Stream], protocol: Protocol, device: torch.device):
-        self.streams, self.protocol, self.device = list(streams), protocol, device
+    def __init__(
+        self, streams: Sequence[Stream], protocol: Protocol, device: torch.device, trunk: Trunk | None = None
+    ):
+        self.streams, self.protocol, self.device, self.trunk = list(streams), protocol, device, trunk
         made = {
             (s.seed, s.sigma): ColoredDigits(
                 s.sigma,
@@ -132,16 +140,29 @@ class Streams:
         """Ceilings [count, side, side, channels] of each block for each stream: 0 drops a unit, infinity keeps it.
 
         They are keyed by seed and purpose, (epoch, step) in training, and so shared by the runs of a seed, and the same
-        on every device. None if nothing is dropped.
+        on every device. For a trunk they are bits, int16 [count, side * side * channels / 16]. None if nothing is dropped.
         """
         if not self.protocol.dropout:
             return None
         shapes, made = dropout_shapes(self.protocol), {}
         for seed in {s.seed for s in self.streams}:
             for block, shape in enumerate(shapes):
+                if self.trunk is not None:
+                    made[seed, block] = self._kept_bits(self.trunk, count, shape, seed, purpose, block)
+                    continue
                 kept = self._kept_units(count * math.prod(shape), seed, purpose, block).view(count, *shape)
                 made[seed, block] = torch.where(kept, self._infinity, 0.0)
         return [[made[s.seed, block] for s in self.streams] for block in range(len(shapes))]
+
+    def _kept_bits(
+        self, trunk: Trunk, count: int, shape: tuple[int, int, int], seed: int, purpose: tuple[str | int, ...], block: int
+    ) -> Tensor:
+        """The same as bits, int16 [count, side * side * channels / 16]."""
+        key = torch.from_numpy(keyed.words_of((seed, "dropout", *purpose, block)).astype(np.int64))
+        bits = trunk.library.masks(key, count * math.prod(shape) // LANES, self._dropped_below)
+        area = trunk.areas[block] // LANES
+        bits = bits.view(count, -1, shape[-1] // LANES)  # [count, pixels, vectors]; one pixel for whole channels
+        return bits.expand(count, area * LANES // shape[-1], -1).reshape(count, area)
 
     def _kept_units(self, count: int, seed: int, purpose: tuple[str | int, ...], block: int) -> Tensor:
         """Which of `count` units dropout keeps."""
@@ -154,6 +175,30 @@ class Streams:
         return keyed.bits16_on(self.device, count, [(seed, "dropout", *purpose, block)])[0] >= self._dropped_below
 
     # --- images -------------------------------------------------------------------------------------------------
+
+    def both_views(self, stream: int, index: Tensor, host_index: np.ndarray) -> Tensor | Tinted:
+        """Both views of the images at `index`, one after the other, as drawn for this epoch: [2 B, 3, 28, 28] or `Tinted`."""
+        p, jitter = self.protocol, self.jitters[stream]
+        if self.trunk is None or (jitter is not None and p.jitter_position == "before_blur"):
+            return torch.cat([self.views(stream, index, host_index, view) for view in range(2)])
+        tinted = jitter is None and self._is_tinted
+        gray = self.trunk.library.views(
+            self.gray[stream], index, self.boxes[stream], self.blurs[stream], p.blur_kernel, border=int(tinted)
+        )
+        colors = self.colors[stream][index].repeat(2, 1)
+        if tinted:
+            return Tinted(gray, colors)
+        images = self.paint(gray, colors)
+        if jitter is not None:
+            factors = torch.cat([factors[index] for factors, _ in jitter])
+            places, counts = augment.jitter_places(np.concatenate([order[host_index] for _, order in jitter]))
+            images = augment.color_jitter(images.contiguous(), factors, self.upload(places), counts)
+        return self.normalize(images)
+
+    @property
+    def _is_tinted(self) -> bool:
+        """Whether images that are not jittered are gray times a colour for the trunk."""
+        return self.trunk is not None and self.protocol.input_normalization == "none"
 
     def views(self, stream: int, index: Tensor, host_index: np.ndarray, view: int) -> Tensor:
         """One view [B, 3, 28, 28] (channels last in memory) of the images at `index`, as drawn for this epoch."""
@@ -173,19 +218,22 @@ class Streams:
                 images = matrix @ images @ matrix.transpose(-1, -2)
         return self.normalize(images).contiguous(memory_format=torch.channels_last)
 
-    def clean(self, stream: int, index: Tensor) -> Tensor:
-        """Training images [B, 3, 28, 28] as they are."""
-        return self.normalize(self.paint(self.gray[stream][index], self.colors[stream][index]))
+    def clean(self, stream: int, index: Tensor) -> Tensor | Tinted:
+        """Training images [B, 3, 28, 28] as they are, or `Tinted`."""
+        return self._shown(self.gray[stream][index], self.colors[stream][index])
 
-    def clean_chunks(self, stream: int, split: str, size: int) -> Iterator[Tensor]:
-        """A split's images [N, 3, 28, 28] as they are, `size` at a time."""
+    def _shown(self, gray: Tensor, colors: Tensor) -> Tensor | Tinted:
+        return Tinted.of(gray, colors) if self._is_tinted else self.normalize(self.paint(gray, colors))
+
+    def clean_chunks(self, stream: int, split: str, size: int) -> Iterator[Tensor | Tinted]:
+        """A split's images [N, 3, 28, 28] as they are, or `Tinted`, `size` at a time."""
         if split == "train":  # on the device already: embedded in every epoch, for the discriminators
             gray, colors = self.gray[stream], self.colors[stream]
         else:
             data = self.data[stream]
             gray, colors = data.gray(split).to(self.device), data.colors(split).to(self.device)
         for g, c in zip(gray.split(size), colors.split(size)):
-            yield self.normalize(self.paint(g, c))
+            yield self._shown(g, c)
 
     @staticmethod
     def paint(gray: Tensor, colors: Tensor) -> Tensor:

@@ -1,0 +1,303 @@
+"""What a CPU runs of our own: `native.cpp`, compiled once with the machine's compiler, called through `ctypes`.
+
+The source ships with the package and is compiled for the processor at hand and the widths of an encoder into the user's
+cache, under a name that is a hash of source, flags, compiler and processor. It needs no headers but the compiler's own.
+Whatever stands in the way (no AVX-512, no compiler, a home that cannot be written) is a sentence, `Unavailable`, and PyTorch's
+operators serve instead. DTCL_TRUNK=pytorch switches it off.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+SWITCH = "DTCL_TRUNK"
+FLAGS = (
+    "-O3", "-march=native", "-mprefer-vector-width=512", "-std=c++17", "-ffp-contract=fast", "-fno-math-errno",
+    "-fno-trapping-math", "-fPIC", "-shared", "-pthread",
+)  # fmt: skip
+COMPILERS = ("c++", "g++", "clang++")
+COMPILE_SECONDS = 300
+LANES = 16  # channels of a vector
+MOST_BLOCKS = 4
+PATCH = 27  # values of a patch of 3 x 3 pixels in colour
+IMAGE = 28
+POINTER = ctypes.c_void_p
+BLOCKS = POINTER * MOST_BLOCKS
+
+
+class Unavailable(Exception):
+    """Why PyTorch's operators serve instead, as a clause."""
+
+
+class Call(ctypes.Structure):
+    """`Call` of native.cpp, field by field."""
+
+    _fields_ = [
+        ("runs", ctypes.c_int64),
+        ("images", ctypes.c_int64),
+        ("threads", ctypes.c_int32),
+        ("colors", ctypes.c_int32),
+        ("input", POINTER),
+        ("tint", POINTER),
+        ("mask", BLOCKS),
+        ("weight", BLOCKS),
+        ("turned", BLOCKS),
+        ("shift", BLOCKS),
+        ("gamma", BLOCKS),
+        ("beta", BLOCKS),
+        ("map", BLOCKS),
+        ("norm", BLOCKS),
+        ("out", POINTER),
+        ("dout", POINTER),
+        ("dmap", BLOCKS),
+        ("sums", POINTER),
+        ("partial", POINTER),
+        ("dweight", BLOCKS),
+        ("dgamma", BLOCKS),
+        ("dbeta", BLOCKS),
+    ]
+
+
+def pointer(tensor: Tensor | None, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int | None:
+    """Where a tensor's numbers are, if they are what native code takes them for; None for None.
+
+    Raises:
+        ValueError: for another shape, type or device, or numbers that do not lie densely in order.
+    """
+    if tensor is None:
+        return None
+    if tuple(tensor.shape) != shape or tensor.dtype != dtype or tensor.device.type != "cpu" or not tensor.is_contiguous():
+        raise ValueError(
+            f"native code was to be given dense {dtype} {list(shape)} on the CPU, got {tensor.dtype} {list(tensor.shape)} "
+            f"with strides {list(tensor.stride())} on {tensor.device}."
+        )
+    return tensor.data_ptr()
+
+
+class Library:
+    """The compiled code for one encoder's widths.
+
+    Attributes:
+        widths: channels of each block.
+        told: what was compiled, by which compiler, with which flags: it may decide a number's last digits.
+    """
+
+    def __init__(self, path: Path, widths: tuple[int, ...], told: str):
+        self.widths, self.told = widths, told
+        try:
+            self._code = ctypes.CDLL(str(path))
+            self.gradients = self._function("dtcl_gradients", ctypes.c_int64)()
+            self.chunk = self._function("dtcl_chunk", ctypes.c_int)()
+            if self._function("dtcl_call_size", ctypes.c_int)() != ctypes.sizeof(Call):
+                raise AttributeError("its interface is another")
+        except (OSError, AttributeError) as error:
+            raise Unavailable(f"what was compiled cannot be loaded ({error})") from None
+        i32, i64 = ctypes.c_int32, ctypes.c_int64
+        call = ctypes.POINTER(Call)
+        self.forward, self.backward, self.infer = (
+            self._function(f"dtcl_{name}", None, call) for name in ("forward", "backward", "infer")
+        )
+        self._moments = self._function("dtcl_moments", None, POINTER, POINTER, i64, i32, i32, POINTER, POINTER)
+        self._masks = self._function("dtcl_masks", None, POINTER, i64, ctypes.c_uint32, i32, POINTER)
+        self._views = self._function("dtcl_views", i32, *[POINTER] * 4, i64, i64, i32, i32, i32, POINTER)
+
+    def _function(self, name: str, result: Any, *arguments: Any) -> Any:
+        function = getattr(self._code, name)
+        function.restype, function.argtypes = result, arguments
+        return function
+
+    def chunks(self, images: int) -> int:
+        """How many chunks so many images are worked on in."""
+        return -(-images // self.chunk)
+
+    def moments(self, padded: Tensor, tint: Tensor | None) -> Tensor:
+        """Sums over images and pixels of the outer products of patches with (patch, 1), float64 [27, 28].
+
+        Args:
+            padded: gray [B, 29, 29], or in colour [B, 29, 29, 3]; the first row and column are zeros.
+            tint: the colours [B, 3] of gray images.
+        """
+        images, colors = len(padded), 3 if tint is None else 1
+        scratch = torch.empty(self.chunks(images), PATCH, PATCH + 1, dtype=torch.float64)
+        out = torch.empty(PATCH, PATCH + 1, dtype=torch.float64)
+        self._moments(
+            pointer(padded, (images, IMAGE + 1, IMAGE + 1, 3)[: 3 if tint is not None else 4]),
+            pointer(tint, (images, 3)),
+            images,
+            colors,
+            torch.get_num_threads(),
+            scratch.data_ptr(),
+            out.data_ptr(),
+        )
+        return out
+
+    def masks(self, key: Tensor, words: int, below: int) -> Tensor:
+        """int16 [words]: bit j of word i tells whether draw 16 i + j of `keyed.bits16` is `below` or more.
+
+        Args:
+            key: the generator's own two words, int64 [2].
+        """
+        out = torch.empty(words, dtype=torch.int16)
+        self._masks(pointer(key, (2,), torch.int64), words, below, torch.get_num_threads(), out.data_ptr())
+        return out
+
+    def views(self, gray: Tensor, index: Tensor, boxes: Tensor, sigmas: Tensor, kernel: int, border: int) -> Tensor:
+        """Both views of the images at `index`, as `augment.resize_crop_blur` makes them: [2 B, 28 + border, 28 + border].
+
+        Args:
+            gray: [N, 28, 28].
+            index: int64 [B].
+            boxes: int64 [2, N, 4].
+            sigmas: [2, N].
+            border: 0, or 1 for a row and a column of zeros before each image.
+
+        Raises:
+            ValueError: for an index, box or kernel that fits no image.
+        """
+        size, count, side = len(gray), len(index), IMAGE + border
+        out = torch.empty(2 * count, side, side)
+        refused = self._views(
+            pointer(gray, (size, IMAGE, IMAGE)),
+            pointer(index, (count,), torch.int64),
+            pointer(boxes, (2, size, 4), torch.int64),
+            pointer(sigmas, (2, size)),
+            size,
+            count,
+            kernel,
+            border,
+            torch.get_num_threads(),
+            out.data_ptr(),
+        )
+        if refused:
+            raise ValueError(f"views need images, boxes and an odd kernel that lie within 28 x 28 pixels; kernel {kernel}.")
+        return out
+
+
+def source() -> str:
+    return (resources.files("dtcl_core") / "native.cpp").read_text()
+
+
+def processor() -> str:
+    """What a compiler for this very processor looks at."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return ""
+    wanted = ("vendor_id", "cpu family", "model", "flags")
+    return "\n".join(sorted({line for line in lines if line.split("\t")[0].strip() in wanted}))
+
+
+def find_compiler() -> tuple[str, str]:
+    """The compiler's path and the first line it says of itself.
+
+    Raises:
+        Unavailable: if there is none that runs.
+    """
+    named = os.environ.get("CXX")
+    for name in (named,) if named else COMPILERS:
+        path = shutil.which(name)
+        if path is None:
+            continue
+        try:
+            said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=True).stdout
+        except (OSError, subprocess.SubprocessError):
+            continue
+        return path, said.partition("\n")[0].strip()
+    raise Unavailable(f"no C++ compiler was found (tried {named or ', '.join(COMPILERS)})")
+
+
+def cache_folder() -> Path:
+    """A folder of this user's own for what is compiled.
+
+    Raises:
+        Unavailable: if there can be none, or others may write to it.
+    """
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(base) / "dtcl"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        told = folder.stat()
+    except (OSError, RuntimeError) as error:
+        raise Unavailable(f"{folder} cannot be made ({getattr(error, 'strerror', None) or error})") from None
+    if told.st_uid != os.getuid() or told.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise Unavailable(f"{folder} is not this user's alone")
+    return folder
+
+
+def compiled(widths: tuple[int, ...]) -> tuple[Path, str]:
+    """The library's file, compiled if need be, and what is told of it.
+
+    Raises:
+        Unavailable: if it can be neither found nor made.
+    """
+    compiler, version = find_compiler()
+    text = source()
+    shape = f"-DWIDTHS={','.join(map(str, widths))}"
+    code = hashlib.sha256(text.encode()).hexdigest()[:12]
+    name = hashlib.sha256("\n".join([text, *FLAGS, shape, version, processor()]).encode()).hexdigest()[:24]
+    told = f"native.cpp {code}, {version}, {' '.join(FLAGS)} {shape}"
+    folder = cache_folder()
+    target = folder / f"{name}.so"
+    if not target.exists():
+        try:
+            with tempfile.TemporaryDirectory(dir=folder) as scratch:
+                made = Path(scratch) / "native.so"
+                command = [compiler, *FLAGS, shape, "-x", "c++", "-", "-o", str(made)]
+                done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=COMPILE_SECONDS)
+                if done.returncode:
+                    complaint = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[:200])
+                    raise Unavailable(f"{version} failed on it ({complaint.strip()})")
+                os.replace(made, target)  # whole or not at all, whoever else compiles it now
+        except (OSError, subprocess.SubprocessError) as error:
+            raise Unavailable(f"it could not be compiled in {folder} ({error})") from None
+    return target, told
+
+
+@lru_cache(maxsize=None)
+def _load(widths: tuple[int, ...]) -> Library | Unavailable:
+    try:
+        if os.name != "posix" or sys.byteorder != "little":
+            raise Unavailable("the system is not a little-endian POSIX one")
+        if torch.backends.cpu.get_cpu_capability() != "AVX512":
+            raise Unavailable(f"the processor has no AVX-512 ({torch.backends.cpu.get_cpu_capability()})")
+        return Library(*_told_last(widths))
+    except Unavailable as reason:
+        return reason
+
+
+def _told_last(widths: tuple[int, ...]) -> tuple[Path, tuple[int, ...], str]:
+    path, told = compiled(widths)
+    return path, widths, told
+
+
+def load(widths: tuple[int, ...]) -> Library:
+    """The library for an encoder's widths, compiled at the first call of the first process.
+
+    Raises:
+        Unavailable: with the reason, a clause for a sentence.
+    """
+    wanted = os.environ.get(SWITCH, "auto")
+    if wanted not in ("auto", "native", "pytorch"):
+        raise ValueError(f"{SWITCH} must be auto, native or pytorch, got {wanted!r}.")
+    if wanted == "pytorch":
+        raise Unavailable(f"{SWITCH}=pytorch")
+    if not 2 <= len(widths) <= MOST_BLOCKS or any(width % LANES for width in widths):
+        raise Unavailable(f"it takes two to four blocks with channels in multiples of {LANES}, not {list(widths)}")
+    made = _load(tuple(widths))
+    if isinstance(made, Unavailable):
+        raise Unavailable(str(made))
+    return made
