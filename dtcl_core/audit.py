@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pandas as pd
+import torch
 
 from . import evaluate, pretrain, work
 from .config import Run
@@ -69,6 +70,7 @@ def audit(
     if exact:
         here = machine(where)
         rows = [row for row in rows if all(row["provenance"].get(name) == value for name, value in here.items())]
+        rows = [row for row in rows if row["provenance"].get("trunk") == trunk_here(row, where)]
         rows = [row for row in rows if is_whole(trained_with(row, store))]
         if not rows:
             short = "" if max_epochs is None else f" of at most {max_epochs} epochs"
@@ -95,6 +97,12 @@ def audit(
     finally:
         progress.close()
     return pd.DataFrame(lines)
+
+
+def trunk_here(row: dict[str, Any], device: torch.device) -> str | None:
+    """What would compute a row's encoder on this machine, as its provenance would tell; None for PyTorch's operators."""
+    trunk, _ = pretrain.choose_trunk(Run.from_dict(row["run"]).protocol, device, row["provenance"]["precision"])
+    return None if trunk is None else trunk.library.told
 
 
 def trained_with(row: dict[str, Any], store: Store) -> list[dict[str, Any]]:

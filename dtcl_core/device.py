@@ -51,9 +51,10 @@ def check_precision_name(precision: str) -> str:
 
 
 def resolve_precision(precision: str, device: torch.device) -> str:
-    """The precision of convolutions: "float32", "bfloat16", or for "auto" the one that the device is good at.
+    """The precision of convolutions: "float32", "bfloat16", or for "auto" the one that suits the device.
 
-    That is bfloat16 on a GPU with such matrix units (compute capability 8.0 on) and on a CPU with AMX.
+    That is bfloat16 on a GPU with such matrix units (compute capability 8.0 on), and float32 on every CPU: rows of one
+    experiment are then of one precision, and the trunk for CPUs, which computes in float32, is the faster one.
 
     Raises:
         ValueError: for another name.
@@ -62,8 +63,7 @@ def resolve_precision(precision: str, device: torch.device) -> str:
         return precision
     if device.type == "cuda":
         return "bfloat16" if torch.cuda.get_device_capability(device) >= (8, 0) else "float32"
-    amx = getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)
-    return "bfloat16" if amx() else "float32"
+    return "float32"
 
 
 def reproducible(device: torch.device) -> AbstractContextManager:

@@ -57,6 +57,11 @@ INLINE void add(double* total, V x) {
 
 // --- who does what -------------------------------------------------------------------------------------------------------
 
+// OpenMP's way to run work(data) on a team of threads. It is PyTorch's own pool, if that was found: a second one would fight
+// with it for the cores, and a new thread may wait for milliseconds until it runs.
+typedef void (*Team)(void (*work)(void*), void* data, unsigned threads, unsigned flags);
+Team team = nullptr;
+
 // f(0) ... f(count - 1), shared out among threads as they come free.
 template <class F> void parallel(int threads, int64_t count, F f) {
   if (threads <= 1 || count <= 1) {
@@ -67,8 +72,10 @@ template <class F> void parallel(int threads, int64_t count, F f) {
   auto work = [&] {
     for (int64_t i; (i = next++) < count;) f(i);
   };
+  threads = least(threads, count < 1024 ? int(count) : 1024);
+  if (team) return team([](void* data) { (*(decltype(work)*)data)(); }, &work, threads, 0);
   std::vector<std::thread> others;
-  for (int t = 1; t < least(threads, int(count)); t++) {
+  for (int t = 1; t < threads; t++) {
     try {
       others.emplace_back(work);
     } catch (...) {  // no more threads to be had: those there are do it all
@@ -604,6 +611,7 @@ void view(const float* gray, const int64_t box[4], float sigma, int kernel, int 
 // --- the interface -----------------------------------------------------------------------------------------------------------
 
 extern "C" {
+void dtcl_use(void* openmp) { team = (Team)openmp; }
 int dtcl_call_size() { return sizeof(Call); }
 int dtcl_chunk() { return CHUNK; }
 int64_t dtcl_gradients() { return gradients(BLOCKS); }

@@ -106,6 +106,8 @@ class Library:
                 raise AttributeError("its interface is another")
         except (OSError, AttributeError) as error:
             raise Unavailable(f"what was compiled cannot be loaded ({error})") from None
+        if (team := getattr(ctypes.CDLL(None), "GOMP_parallel", None)) is not None:
+            self._function("dtcl_use", None, POINTER)(ctypes.cast(team, POINTER))
         i32, i64 = ctypes.c_int32, ctypes.c_int64
         call = ctypes.POINTER(Call)
         self.forward, self.backward, self.infer = (

@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from . import discriminator, trunk
+from . import discriminator
 from .checkpoint import copied, read_checkpoint, write_checkpoint
 from .checks import checked_choice
 from .config import Protocol, Run
@@ -34,8 +34,8 @@ from .methods import ALL_METHODS, Batch
 from .native import Unavailable
 from .provenance import SOURCES, machine
 from .streams import Streams, stream_of
-from .trunk import Trunk
 from .traces import TemperatureRecorder, Trace, traces_of
+from .trunk import Trunk, supported
 
 EMBED_BATCH = 1155  # images embedded at a time outside training; divides the splits nearly evenly
 CHECKPOINT_SECONDS = 15.0
@@ -65,7 +65,7 @@ def choose_trunk(
     if wanted == "pytorch":
         return None, "PyTorch's operators, as asked for"
     try:
-        library = trunk.supported(protocol, device, getattr(torch, precision))
+        library = supported(protocol, device, getattr(torch, precision))
     except Unavailable as reason:
         if wanted == "native":
             raise ValueError(f"the trunk for CPUs was asked for, but {reason}.") from None
@@ -135,10 +135,13 @@ class Stack:
         self._build_networks()
         self._build_groups()
         self.keys = [run.key for run in self.runs]
-        self.machine = machine(self.device)
+        self.machine = self._machine()
         self.epoch, self.seconds = 0, 0.0
         self.losses: list[Tensor] = []
         self.recorder = TemperatureRecorder(self.runs, self.streams.num_domains, self.device) if record else None
+
+    def _machine(self) -> dict[str, Any]:
+        return {**machine(self.device), "trunk": None if self.trunk is None else self.trunk.library.told}
 
     # --- set-up -------------------------------------------------------------------------------------------------
 
@@ -381,7 +384,7 @@ class Stack:
             if state["temperatures"] is None:
                 raise ValueError("it holds no temperatures")
             self.recorder.epochs = list(state["temperatures"])
-        for name, now in machine(self.device).items():
+        for name, now in self._machine().items():
             before = state["machine"][name]
             same = before == now or str(before).endswith(f", then {now}")
             self.machine[name] = before if same else f"{before}, then {now}"
@@ -400,6 +403,7 @@ def train(
     *,
     precision: str = "auto",
     record: bool = False,
+    trunk: str = "auto",
     checkpoint: Path | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     on_restore: Callable[[Stack], None] = lambda stack: None,
@@ -410,7 +414,7 @@ def train(
     Args:
         runs: runs that share a protocol and a projector.
         device: "auto", "cpu", "cuda" or "cuda:N".
-        precision, record: see `Stack`.
+        precision, record, trunk: see `Stack`.
         checkpoint: file to go on from if it exists, and to write every few seconds while training. One that cannot be
             read, or belongs to other runs, is named in a warning and training starts anew.
         should_stop: asked before every step.
@@ -423,7 +427,7 @@ def train(
     Raises:
         Interrupted: when `should_stop` turned true. With a checkpoint, the epoch under way is lost, no more.
     """
-    stack = Stack(runs, device, precision, record)
+    stack = Stack(runs, device, precision, record, trunk)
     if checkpoint is not None and checkpoint.exists():
         try:
             stack.restore(checkpoint)
@@ -433,7 +437,7 @@ def train(
             reason = (str(error) or repr(error)).partition("\n")[0]
             told = f"checkpoint {checkpoint} is not usable ({reason}); training starts anew."
             warnings.warn(told, stacklevel=2)
-            stack = Stack(runs, device, precision, record)
+            stack = Stack(runs, device, precision, record, trunk)
         else:
             on_restore(stack)
     saved = time.monotonic()

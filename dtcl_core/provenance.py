@@ -30,6 +30,8 @@ NUMERIC_SOURCES = (
     "pretrain",
     "evaluate",
     "device",
+    "native",
+    "trunk",
 )
 # What the harness of `tests/faults.py` puts to the test.
 STORING_SOURCES = (*NUMERIC_SOURCES, "config", "checkpoint", "results", "traces", "work", "provenance")
@@ -54,12 +56,14 @@ def code_hash(modules: Sequence[str] = NUMERIC_SOURCES) -> str:
     digest = hashlib.sha256()
     for module in modules:
         digest.update(statements((resources.files("dtcl_core") / f"{module}.py").read_text()).encode())
+        if module == "native":
+            digest.update((resources.files("dtcl_core") / "native.cpp").read_bytes())
     return digest.hexdigest()[:12]
 
 
 SOURCES = code_hash()  # taken when the code is imported: a file may be edited while it runs
 # What must be the same for a retrained row to be the same bit for bit.
-ORIGIN = ("sources", "torch", "device", "device_name", "instructions", "threads", "precision", "stack")
+ORIGIN = ("sources", "torch", "device", "device_name", "instructions", "threads", "precision", "stack", "trunk")
 
 
 @lru_cache(maxsize=1)
@@ -74,7 +78,7 @@ def cpu_name() -> str:
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """What of this machine and its versions may decide a number's last digits."""
+    """What of this machine and its versions may decide a number's last digits; a `Stack` adds its trunk."""
     on_gpu = device.type == "cuda"
     return {
         "sources": SOURCES,

@@ -1,0 +1,66 @@
+"""Does the trunk for CPUs train the same networks as PyTorch's operators? Full runs of both, seed by seed.
+
+    python benchmarks/equivalence.py train FOLDER [SEEDS]     # the runs below by the trunk, into a store of their own
+    python benchmarks/equivalence.py compare FOLDER           # beside the stored rows of PyTorch's operators
+
+Writes `equivalence_cpu.csv`, a line a run and label fraction; the chapter on trust shows it. Training amplifies rounding,
+so a run ends elsewhere; what must agree is the distribution over seeds. The rule, made before any of these runs: over the
+seeds, no mean paired difference of an accuracy excludes zero after Holm's correction over all of them, and that of Test-ID,
+each seed's mean over configurations and label fractions, has a 90 % interval within 0.02 of zero (two one-sided tests at 5 %).
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+from machine import write
+
+from dtcl_core import work
+from dtcl_core.config import Run
+from dtcl_core.evaluate import METRICS
+from dtcl_core.results import FRACTIONS, Store
+
+SEEDS = (0, 1, 2, 3, 4, 1000, 1001, 1002, 1003, 1004)  # those that both kinds of rows have
+
+
+def runs(seeds: int = len(SEEDS)) -> list[Run]:
+    """A baseline, the other baseline of one temperature, and a proposed method, on each seed."""
+    return [
+        run
+        for seed in SEEDS[:seeds]
+        for run in (
+            Run("standard", 0.05, seed=seed),
+            Run("same_domain", 0.1, seed=seed),
+            Run("dw_pairs", 0.075, 0.5, seed=seed),
+        )
+    ]
+
+
+def train(folder: str, seeds: int = len(SEEDS)) -> None:
+    work.compute(runs(seeds), Store(folder), "cpu", precision="float32")
+
+
+def compare(folder: str) -> None:
+    """Rows of both kinds, side by side."""
+    by_trunk, by_operators = Store(folder).rows(), Store().rows()
+    lines = []
+    for run in runs():
+        new, old = by_trunk.get(run.key), by_operators.get(run.key)
+        if new is None or old is None or old["provenance"].get("trunk") or not new["provenance"]["trunk"]:
+            continue
+        for fraction in FRACTIONS:
+            line = {"key": run.key, "method": run.method, "seed": run.seed, "label_fraction": fraction}
+            for metric in METRICS:
+                line[f"{metric}_trunk"] = new["metrics"][fraction][metric]
+                line[f"{metric}_operators"] = old["metrics"][fraction][metric]
+            told = new["provenance"]
+            lines.append({**line, "sources": told["sources"], "torch": told["torch"], "trunk": told["trunk"]})
+    write(Path(__file__).parent / "equivalence_cpu.csv", lines)
+    print(f"{len(lines) // len(FRACTIONS)} runs of both kinds.")
+
+
+if __name__ == "__main__":
+    command, folder, *rest = sys.argv[1:]
+    train(folder, *map(int, rest)) if command == "train" else compare(folder)
