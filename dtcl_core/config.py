@@ -5,7 +5,8 @@ Both are frozen and hashable and refuse values that make no sense, so everything
 without orphaning a row:
 
 - every field in the first version is written into the key, so a default may change later without touching old keys;
-- a field added later carries ``metadata={"as_before": value}`` and is left out of the key at that value;
+- a field added later carries ``metadata={"as_before": value}`` and is left out of the key at that value; a stored row that
+  lacks it is read with that value, whatever the default is by then;
 - fields that a method does not use are null, and `REVISION` marks a change of meaning that no field shows.
 
 Comments beside a field that say "open" mean: not stated in the paper; chosen because ...
@@ -189,6 +190,8 @@ class Protocol(Checked):
     # open: labels drawn at random, each smaller subset part of the larger ones.
     stratified_labels: bool = choice(False, True, probe=True)
     nested_labels: bool = choice(True, False, probe=True)
+    # open: the paper's accuracies at 1 and 10 % stand on one draw of labels, or do not say. Of more draws the mean is the metric.
+    label_draws: int = number(1, low=1, high=1000, probe=True, as_before=1)
     # open: domain labels cost nothing, so the domain probe is trained on the whole training set.
     domain_probe_data: str = choice("train", "label_subset", probe=True)
 
@@ -201,6 +204,8 @@ class Protocol(Checked):
     # open: constant lambda, so that the grid means what it says; "ganin" ramps it from 0 as DANN's authors do.
     dann_schedule: str = choice("constant", "ganin")
     dann_learning_rate: float = number(1e-3, above=True)
+    # open: beside a loss that ignores length, a reversed gradient inflates raw embeddings; "l2" shows the adversary directions.
+    dann_features: str = choice("raw", "l2", as_before="raw")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -230,6 +235,11 @@ class Protocol(Checked):
 def optional_number(low: float, above: bool = False, integer: bool = False) -> Any:
     """A field that takes a number >= low (> low where `above` is set), or None."""
     return field(default=None, metadata={"optional": {"low": low, "above": above, "integer": integer}})
+
+
+def as_before(kind: type[Checked]) -> dict[str, Any]:
+    """What the fields that were added later stand at in rows that lack them."""
+    return {f.name: f.metadata["as_before"] for f in dataclasses.fields(kind) if "as_before" in f.metadata}
 
 
 @dataclass(frozen=True)
@@ -289,7 +299,7 @@ class Run(Checked):
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Run:
         """Rebuild a run from `to_dict` (also after a trip through JSON)."""
-        return cls(**{**values, "protocol": Protocol(**values["protocol"])})
+        return cls(**{**as_before(cls), **values, "protocol": Protocol(**{**as_before(Protocol), **values["protocol"]})})
 
     @property
     def key(self) -> str:

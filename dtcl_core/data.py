@@ -211,13 +211,16 @@ class ColoredDigits:
         """One of "train", "validation", "test_id", "test_ood", coloured."""
         return Split(colorize(self.gray(name), self.colors(name)), self.labels(name), self.domains(name))
 
-    def label_subset(self, fraction: float, *, stratified: bool = False, nested: bool = True) -> np.ndarray:
+    def label_subset(
+        self, fraction: float, *, stratified: bool = False, nested: bool = True, draw: int = 0
+    ) -> np.ndarray:
         """Positions [n] of the training images whose digit label may be used: ``int(fraction * N)`` of them.
 
         Args:
             fraction: in (0, 1]; the paper uses 0.01, 0.1 and 1 (69, 693 and 6,930 labels).
             stratified: draw each class in proportion.
             nested: a smaller subset is part of every larger one.
+            draw: which of the ways to draw them.
 
         Raises:
             ValueError: if the fraction is out of range or leaves fewer images than classes.
@@ -225,7 +228,9 @@ class ColoredDigits:
         labels = self._labels[self.index("train")]
         if not 0 < fraction <= 1 or int(fraction * len(labels)) < len(self.digits):
             raise ValueError(f"label fraction must be in (0, 1] and leave a label a class, got {fraction!r}.")
-        order = keyed.permutation(len(labels), self.seed, "labels", *([] if nested else [repr(float(fraction))]))
+        purpose = [] if nested else [repr(float(fraction))]
+        purpose += [f"draw {draw}"] if draw else []
+        order = keyed.permutation(len(labels), self.seed, "labels", *purpose)
         if stratified:
             order = interleave_classes(order, labels)
         return order[: int(fraction * len(labels))]

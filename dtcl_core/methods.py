@@ -42,6 +42,7 @@ class Batch:
     penalty_views: str = "both"
     mmd_features: str = "l2"
     mmd_bandwidths: tuple[float, ...] = (1.0,)
+    dann_features: str = "raw"
 
     def swapped(self) -> Batch:
         """The same batch with the views' roles exchanged."""
@@ -98,6 +99,8 @@ def mmd_penalty(batch: Batch) -> Tensor:
 def dann_penalty(batch: Batch) -> Tensor:
     """The adversary's cross entropy [R], reversed times lambda for the encoder (Ganin et al. 2016)."""
     z, domains = batch.penalised()
+    if batch.dann_features == "l2":
+        z = torch.nn.functional.normalize(z, dim=-1)
     assert batch.adversary is not None and batch.lambda_ is not None
     return losses.adversarial_loss(z, domains, *batch.adversary, batch.lambda_)
 

@@ -80,7 +80,12 @@ def pointer(tensor: Tensor | None, shape: tuple[int, ...], dtype: torch.dtype = 
     """
     if tensor is None:
         return None
-    if tuple(tensor.shape) != shape or tensor.dtype != dtype or tensor.device.type != "cpu" or not tensor.is_contiguous():
+    if (
+        tuple(tensor.shape) != shape
+        or tensor.dtype != dtype
+        or tensor.device.type != "cpu"
+        or not tensor.is_contiguous()
+    ):
         raise ValueError(
             f"native code was to be given dense {dtype} {list(shape)} on the CPU, got {tensor.dtype} {list(tensor.shape)} "
             f"with strides {list(tensor.stride())} on {tensor.device}."
@@ -185,7 +190,9 @@ class Library:
             out.data_ptr(),
         )
         if refused:
-            raise ValueError(f"views need images, boxes and an odd kernel that lie within 28 x 28 pixels; kernel {kernel}.")
+            raise ValueError(
+                f"views need images, boxes and an odd kernel that lie within 28 x 28 pixels; kernel {kernel}."
+            )
         return out
 
 

@@ -7,7 +7,8 @@ survives what others may do to a file: a shard that is not as it was written is 
 it that is not a complete row as it was written; such lines are left out.
 
 If a key has several rows, one wins by a stated rule: a finished run before a diverged one, then the older row, then the
-one whose shard sorts first. So training a run again never changes a number that was shown before.
+one whose digest sorts first. So training a run again never changes a number that was shown before. Rows of one key that
+disagree are named in a warning (`Store.conflicts`): then somebody has to say which one is meant, and delete the other.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from . import encoders
 from .config import REVISION, Protocol, Run
 from .data import LABEL_FRACTIONS
-from .evaluate import METRICS
+from .encoder import Encoder
+from .evaluate import METRICS, Draws
 from .pretrain import Stack
 from .provenance import commit
 from .traces import Trace
@@ -45,6 +48,7 @@ COLUMNS = (
 PROVENANCE: dict[str, type | tuple[type, ...]] = {
     "created": str, "device": str, "precision": str, "torch": str, "sources": str, "stack": int, "seconds": (int, float),
 }  # fmt: skip
+ROUNDING = 1e-9  # metrics of one run that differ by more are two results
 UNREADABLE = (ValueError, RecursionError, OverflowError, OSError)  # what a damaged file may raise while it is read
 FRACTIONS = tuple(str(fraction) for fraction in LABEL_FRACTIONS)
 
@@ -58,9 +62,19 @@ def default_path() -> Path:
 
 
 def make_rows(
-    stack: Stack, metrics: dict[str, dict[str, dict[str, float | None]]], runs: Sequence[Run] | None = None
+    stack: Stack,
+    metrics: dict[str, dict[str, dict[str, float | None]]],
+    runs: Sequence[Run] | None = None,
+    draws: dict[str, Draws] | None = None,
+    encoder: dict[str, str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Rows for a trained stack (or the `runs` it was evaluated for), from what `evaluate.evaluate` returned."""
+    """Rows for a trained stack (or the `runs` it was evaluated for).
+
+    Args:
+        metrics: what `evaluate.evaluate` returned.
+        draws: what `evaluate.measure` returned; kept of runs with more than one draw of labels.
+        encoder: what `Store.add_encoders` returned.
+    """
     created = datetime.now(timezone.utc).isoformat(timespec="microseconds")
     rows = []
     for run in stack.runs if runs is None else runs:
@@ -73,6 +87,8 @@ def make_rows(
                 "run": run.to_dict(),
                 "metrics": scores,
                 "status": "ok" if finished else "diverged",
+                **({"draws": draws[run.key]} if draws is not None and run.protocol.label_draws > 1 else {}),
+                **({} if encoder is None else {"encoder": encoder}),
                 "provenance": {
                     **stack.machine,
                     "commit": commit(),
@@ -106,13 +122,28 @@ def check_row(row: Any) -> None:
                 raise ValueError(f"{value!r} is no fraction correct")
         if row["status"] != ("diverged" if None in values else "ok"):
             raise ValueError(f"status {row['status']!r} does not fit its metrics")
+        if "draws" in row or run.protocol.label_draws > 1:
+            check_draws(row["draws"], row["metrics"], run.protocol.label_draws)
         for name, kind in PROVENANCE.items():
             if not isinstance(row["provenance"][name], kind):
                 raise ValueError(f"its provenance has no sound {name!r}")
+        datetime.fromisoformat(row["provenance"]["created"])
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"it is incomplete ({error!r})") from None
     if run.key != row["key"]:
         raise ValueError(f"its key {row['key']!r} does not follow from its configuration ({run.key})")
+
+
+def check_draws(draws: Draws, metrics: dict[str, dict[str, float | None]], count: int) -> None:
+    """Raise ValueError unless there are as many draws of labels as there should be, and their means are the metrics."""
+    for fraction, scores in metrics.items():
+        for name, value in scores.items():
+            each = draws[fraction][name]
+            if len(each) != (count if float(fraction) < 1 else 1):
+                raise ValueError(f"it has {len(each)} draws of labels at {fraction}")
+            whole = None if None in each else sum(each) / len(each)  # type: ignore[arg-type]
+            if (whole is None) != (value is None) or (value is not None and abs(whole - value) > ROUNDING):
+                raise ValueError(f"its {name} at {fraction} is not the mean of its draws")
 
 
 def shard_name(text: str) -> str:
@@ -169,7 +200,9 @@ class Store:
         self.path = Path(path) if path is not None else default_path()
         self.rows_path = self.path / "rows"
         self.traces_path = self.path / "traces"
+        self.encoders_path = self.path / "encoders"
         self.checkpoints_path = self.path / ".checkpoints"
+        self.conflicts: dict[str, tuple[str, str]] = {}  # keys of which `rows` found two results, and the shards of these
 
     def add(self, rows: Sequence[dict[str, Any]]) -> Path:
         """Write rows as one new shard: whole and on disk when this returns, or not at all.
@@ -233,6 +266,7 @@ class Store:
     def rows(self) -> dict[str, dict[str, Any]]:
         """The winning row of every key. Lines that cannot be trusted are left out with a warning that names them."""
         best: dict[str, tuple[tuple, dict[str, Any]]] = {}
+        self.conflicts = {}
         for shard, number, line in self._lines():
             try:
                 row = json.loads(line)
@@ -247,10 +281,32 @@ class Store:
                 warnings.warn(f"{shard.name}, line {number} is left out: {error}", stacklevel=2)
                 continue
             row["shard"] = shard.name
-            rank = (row["status"] != "ok", row["provenance"]["created"], shard.name)
-            if row["key"] not in best or rank < best[row["key"]][0]:
+            rank = (row["status"] != "ok", _age(row), row["digest"], shard.name)
+            held = best.get(row["key"])
+            if held is not None and disagree(held[1], row):
+                self.conflicts[row["key"]] = (held[1]["shard"], shard.name)
+            if held is None or rank < held[0]:
                 best[row["key"]] = (rank, row)
+        for key, (one, other) in self.conflicts.items():
+            shown = best[key][1]["shard"]
+            warnings.warn(
+                f"{one} and {other} disagree about run {key}; the row of {shown} is shown. Delete the wrong one.",
+                stacklevel=2,
+            )
         return {key: row for key, (_, row) in best.items()}
+
+    def add_encoders(self, stack: Stack) -> dict[str, str]:
+        """Write a trained stack's networks; returns what its rows tell of them. See `encoders`."""
+        self.encoders_path.mkdir(parents=True, exist_ok=True)
+        return encoders.write(stack.encoder, stack.runs, self.encoders_path)
+
+    def encoder(self, row: dict[str, Any]) -> Encoder | None:
+        """The trained network of a row of `rows`; None, with a warning that names the file, if it cannot be had."""
+        try:
+            return encoders.read(row, self.encoders_path)
+        except UNREADABLE as error:
+            warnings.warn(f"no encoder of run {row['key']}: {error}", stacklevel=2)
+            return None
 
     def shard(self, name: str) -> list[dict[str, Any]]:
         """All sound rows of one shard, in its order, whether or not they win; lines that cannot be trusted are left out."""
@@ -276,6 +332,20 @@ class Store:
         present = self.rows()
         wanted = present.values() if runs is None else [present[r.key] for r in runs if r.key in present]
         return frame(wanted)
+
+
+def _age(row: dict[str, Any]) -> float:
+    """When a row was made, in seconds."""
+    told = datetime.fromisoformat(row["provenance"]["created"])
+    return (told if told.tzinfo else told.replace(tzinfo=timezone.utc)).timestamp()
+
+
+def disagree(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two finished rows of one run have metrics that differ by more than rounding."""
+    if "diverged" in (one["status"], other["status"]):
+        return one["status"] != other["status"]
+    pairs = [(one["metrics"][f][name], other["metrics"][f][name]) for f in FRACTIONS for name in METRICS]
+    return any(abs(a - b) > ROUNDING for a, b in pairs)
 
 
 def protocol_hash(protocol: Protocol) -> str:

@@ -91,7 +91,9 @@ class Trunk:
     def masks(self, images: int) -> list[Tensor]:
         """Masks that drop nothing, int16 [B, side^2 * channels / 16] of each block."""
         if images not in self._everything:
-            self._everything = {images: [torch.full((images, area // LANES), -1, dtype=torch.int16) for area in self.areas]}
+            self._everything = {
+                images: [torch.full((images, area // LANES), -1, dtype=torch.int16) for area in self.areas]
+            }
         return self._everything[images]
 
     def sight(self, images: Tensor | Tinted, masks: Sequence[Tensor] | None, moments: bool) -> Sight:
@@ -169,7 +171,11 @@ class Trunk:
         out = torch.empty(sum(counts), len(sights[0].padded), self.areas[-1])
         for sight, part in zip(sights, parts(counts)):
             call = self.call(
-                sight, part.stop - part.start, weight=[k[part] for k in kernels], shift=[s[part] for s in shifts], out=out[part]
+                sight,
+                part.stop - part.start,
+                weight=[k[part] for k in kernels],
+                shift=[s[part] for s in shifts],
+                out=out[part],
             )
             self.library.infer(ctypes.byref(call))
         return out

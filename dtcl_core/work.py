@@ -221,12 +221,19 @@ def train_stack(
         should_stop=should_stop,
         **callbacks,
     )
-    rows = make_rows(stack, evaluate.evaluate(stack, members), members)
+    draws = evaluate.measure(stack, members)
+    metrics = {key: evaluate.means(of_run) for key, of_run in draws.items()}
+    try:
+        kept = store.add_encoders(stack)
+    except OSError as error:  # rows need little room, and are what was trained for
+        told = f"{store.encoders_path}: trained encoders could not be kept ({error.strerror or error})."
+        warnings.warn(told, stacklevel=2)
+        kept = None
     if record:
         traces = {trace.key: trace for trace in stack.traces()}
         for run in members:
             store.add_trace(replace(traces[run.training.key], key=run.key))
-    store.add(rows)
+    store.add(make_rows(stack, metrics, members, draws, kept))
     checkpoint.unlink(missing_ok=True)
     if progress is not None:
         progress.stack_done(members)

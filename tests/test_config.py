@@ -136,3 +136,19 @@ def test_a_bad_protocol_is_refused(options, message):
 def test_an_unknown_field_is_refused():
     with pytest.raises(TypeError, match="temperature"):
         Protocol(temperature=0.1)
+
+
+def test_a_field_missing_in_a_row_is_read_as_it_was_not_as_the_default(monkeypatch):
+    """Were the default taken, every row of before would be refused on the day that a default changes."""
+
+    @dataclasses.dataclass(frozen=True)
+    class Later(Protocol):
+        label_draws: int = config.number(20, low=1, as_before=1, probe=True)  # a default that is not as before
+
+    run = Run()
+    stored = run.to_dict()
+    del stored["protocol"]["label_draws"]
+    monkeypatch.setattr(config, "Protocol", Later)
+    assert Later().label_draws == 20
+    again = Run.from_dict(stored)
+    assert again.protocol.label_draws == 1 and again.key == run.key

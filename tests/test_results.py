@@ -238,3 +238,58 @@ def test_every_folder_that_training_writes_to_is_tried_before(store, folder):
     (store.path / folder).write_text("a file where a folder belongs")
     with pytest.raises(OSError, match=f"cannot be written to {store.path / folder}"):
         store.check_writable()
+
+
+def test_rows_that_disagree_are_named(store):
+    """Whichever wins, two results of one run never replace each other silently."""
+    store.add([row(accuracy=0.8)])
+    store.add([row(accuracy=0.8, created="2026-01-02T00:00:00+00:00")])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        store.rows()
+    assert not store.conflicts
+    store.add([row(accuracy=0.1, created="2020-01-01T00:00:00+00:00")])
+    with pytest.warns(UserWarning, match=f"disagree about run {row()['key']}"):
+        store.rows()
+    assert list(store.conflicts) == [row()["key"]]
+
+
+@pytest.mark.parametrize("created", ["", "yesterday", "2026-13-01T00:00:00"])
+def test_a_row_without_a_sound_time_is_refused(store, created):
+    with pytest.raises(ValueError, match="isoformat|month"):
+        store.add([row(created=created)])
+
+
+def test_the_older_row_wins_by_the_clock_not_by_the_alphabet(store):
+    store.add([row(accuracy=0.8, created="2026-01-01T12:00:00+00:00")])
+    store.add([row(accuracy=0.7, created="2026-01-01T13:00:00+02:00")])  # an hour earlier
+    with pytest.warns(UserWarning, match="disagree"):
+        assert store.rows()[row()["key"]]["metrics"]["0.01"]["test_ood"] == 0.7
+
+
+def drawn(count=3):
+    """A row of several draws of labels."""
+    several = row(Run(protocol=Protocol(label_draws=count)))
+    several["draws"] = {
+        fraction: {name: [value] * (count if fraction != "1.0" else 1) for name, value in scores.items()}
+        for fraction, scores in several["metrics"].items()
+    }
+    return several
+
+
+def test_each_draw_of_labels_is_kept_and_must_fit_its_mean(store):
+    store.add([drawn()])
+    (kept,) = store.rows().values()
+    assert kept["draws"]["0.01"]["test_id"] == [0.8] * 3
+    wrong = drawn()
+    wrong["draws"]["0.1"]["test_id"][1] = 0.5
+    with pytest.raises(ValueError, match="not the mean of its draws"):
+        store.add([wrong])
+    few = drawn()
+    few["draws"]["0.1"]["test_id"].pop()
+    with pytest.raises(ValueError, match="2 draws of labels"):
+        store.add([few])
+    without = drawn()
+    del without["draws"]
+    with pytest.raises(ValueError, match="incomplete"):
+        store.add([without])

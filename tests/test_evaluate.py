@@ -1,0 +1,94 @@
+"""Draws of labels, and trained networks kept beside their rows."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from dtcl_core import data, evaluate, pretrain, work
+from dtcl_core.config import Run
+from dtcl_core.results import Store
+
+
+@pytest.fixture
+def trained(tiny, tmp_path):
+    """A store with a stack of two runs, one probed in two ways, and the runs."""
+    protocol = replace(tiny, epochs=1, channels=(16, 16, 16), label_draws=3)
+    runs = [Run("standard", 0.1, protocol=protocol), Run("dw_pairs", 0.1, 0.1, protocol=protocol)]
+    runs.append(replace(runs[0], protocol=replace(protocol, label_draws=1)))
+    store = Store(tmp_path)
+    work.compute(runs, store, "cpu", quiet=True)
+    return store, runs
+
+
+def test_draws_are_different_labels_and_the_first_is_the_one_of_before():
+    digits = data.ColoredDigits(seed=3)
+    first, second = (set(digits.label_subset(0.01, draw=draw)) for draw in (0, 1))
+    assert first == set(digits.label_subset(0.01)) and len(first & second) < len(first) / 3
+    assert second < set(digits.label_subset(0.1, draw=1))  # nested within a draw
+
+
+def test_a_metric_is_the_mean_over_draws(trained):
+    store, (several, _, one) = trained
+    rows = store.rows()
+    many, single = rows[several.key], rows[one.key]
+    assert "draws" not in single
+    for fraction, count in (("0.01", 3), ("0.1", 3), ("1.0", 1)):
+        for metric in evaluate.METRICS:
+            each = many["draws"][fraction][metric]
+            assert len(each) == count and many["metrics"][fraction][metric] == pytest.approx(np.mean(each))
+            assert each[0] == single["metrics"][fraction][metric]
+    assert len(set(many["draws"]["0.01"]["test_id"])) > 1
+    assert len(set(many["draws"]["0.01"]["d_test_id"])) == 1  # its probe sees domains, not labels
+
+
+def test_a_row_gives_back_the_network_it_was_measured_on(trained):
+    store, runs = trained
+    stack = pretrain.train([run.training for run in runs[:2]], "cpu")
+    images = next(stack.streams.clean_chunks(0, "test_id", 40))
+    with torch.no_grad():
+        stack.encoder.eval()
+        together = stack.encoder([images], [2])
+    for run in runs[:2]:
+        encoder = store.encoder(store.rows()[run.key])
+        encoder.trunk = stack.encoder.trunk
+        place = stack.runs.index(run.training)
+        with torch.no_grad():
+            assert torch.allclose(encoder([images], [1])[0], together[place], atol=1e-6)
+
+
+def test_a_network_that_is_not_there_or_not_as_it_was_costs_a_sentence(trained):
+    store, runs = trained
+    row = store.rows()[runs[0].key]
+    path = store.encoders_path / row["encoder"]["file"]
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.warns(UserWarning, match="not as it was written"):
+        assert store.encoder(row) is None
+    path.unlink()
+    with pytest.warns(UserWarning, match="archive"):
+        assert store.encoder(row) is None
+    with pytest.warns(UserWarning, match="names no file"):
+        assert store.encoder({name: value for name, value in row.items() if name != "encoder"}) is None
+    path.write_bytes(whole)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert store.encoder(row) is not None
+
+
+def test_rows_are_stored_though_networks_and_checkpoints_cannot(tiny, tmp_path, monkeypatch):
+    """A nearly full disk must not discard what was trained: rows need the least."""
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pretrain, "write_checkpoint", full)
+    monkeypatch.setattr("dtcl_core.encoders.write", full)
+    run, store = Run(protocol=tiny), Store(tmp_path)
+    with pytest.warns(UserWarning) as told:
+        work.train_stack([run], store, "cpu")
+    said = " ".join(str(w.message) for w in told)
+    assert "encoders could not be kept (No space left" in said and "checkpoint" in said
+    assert run.key in store.rows() and not list(store.encoders_path.glob("*"))
