@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from . import keyed
 from .config import Protocol
-from .trunk import EPSILON, MOMENTUM, Tinted, Trunk
+from .trunk import EPSILON, MOMENTUM, Padded, Tinted, Trunk
 
 IMAGE_SIZE = 28
 CPU_LANE = 8  # most runs of a lane
@@ -125,7 +125,7 @@ class Encoder(nn.Module):
 
     def forward(
         self,
-        images: Tensor | Sequence[Tensor | Tinted],
+        images: Tensor | Sequence[Tensor | Tinted | Padded],
         counts: Sequence[int],
         masks: Sequence[Sequence[Tensor]] | None = None,
         runs: Tensor | None = None,
@@ -133,7 +133,7 @@ class Encoder(nn.Module):
         """Embeddings of images.
 
         Args:
-            images: V streams of images, [B, 3, 28, 28] each; with a trunk also `Tinted`.
+            images: V streams of images, [B, 3, 28, 28] each; with a trunk also `Tinted` or `Padded`.
             counts: how many runs look at each stream, in order; they sum to R (or to the number of `runs`).
             masks: for each block the dropout ceilings of the streams, [B, side, side, channels] each: 0 drops a unit,
                 infinity keeps it; with a trunk the bits of `Streams.dropout_masks`. None for no dropout.
@@ -143,13 +143,17 @@ class Encoder(nn.Module):
             [R, B, embedding_dim], float32.
         """
         weight, bias = self._of(self.weight, runs), self._of(self.bias, runs)
-        flat = self._by_operators(images, counts, masks, runs) if self.trunk is None else self._by_trunk(self.trunk, images, counts, masks, runs)
+        flat = (
+            self._by_operators(images, counts, masks, runs)
+            if self.trunk is None
+            else self._by_trunk(self.trunk, images, counts, masks, runs)
+        )
         return torch.baddbmm(bias[:, None], flat.to(weight.dtype), weight)
 
     def _by_trunk(
         self,
         trunk: Trunk,
-        images: Sequence[Tensor | Tinted],
+        images: Sequence[Tensor | Tinted | Padded],
         counts: Sequence[int],
         masks: Sequence[Sequence[Tensor]] | None,
         runs: Tensor | None,

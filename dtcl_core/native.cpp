@@ -608,6 +608,50 @@ void view(const float* gray, const int64_t box[4], float sigma, int kernel, int 
   }
 }
 
+// --- colour jitter -----------------------------------------------------------------------------------------------------------
+
+INLINE V clamped(V x) { return _mm512_max_ps(_mm512_min_ps(x, splat(1)), V{}); }
+INLINE V blended(V x, V other, float factor) { return clamped(factor * x + (1 - factor) * other); }
+INLINE V luma(V r, V g, V b) { return 0.2989f * r + 0.587f * g + 0.114f * b; }
+INLINE V remainder(V x, float by) { return x - by * (V)_mm512_floor_ps(x / by); }
+
+// 16 pixels with their hue turned by `shift` of a circle.
+INLINE void turn_hue(V& r, V& g, V& b, float shift) {
+  const V value = _mm512_max_ps(r, _mm512_max_ps(g, b)), spread = value - (V)_mm512_min_ps(r, _mm512_min_ps(g, b));
+  const V safe = spread > 0 ? spread : splat(1);
+  V hue = value == r ? (g - b) / safe : (value == g ? 2 + (b - r) / safe : 4 + (r - g) / safe);
+  hue = remainder(hue / 6 + shift, 1) * 6;
+  V* channels[3] = {&r, &g, &b};
+  for (int c = 0; c < 3; c++) {
+    const V k = remainder(float(5 - 2 * c) + hue, 6);
+    *channels[c] = value - spread * clamped(_mm512_min_ps(k, 4 - k));
+  }
+}
+
+// Four operations on one image in its own order, in place: pixels [3][784]; factors of brightness, contrast, saturation, hue.
+void jitter_image(float* pixels, const float* factor, const int64_t* order) {
+  constexpr int N = IMAGE * IMAGE;
+  for (int place = 0; place < 4; place++) {
+    const float f = factor[order[place]];
+    float gray = 0;
+    if (order[place] == 1) {
+      V sum = {};
+      for (int i = 0; i < N; i += LANES) sum += luma(load(pixels + i), load(pixels + N + i), load(pixels + 2 * N + i));
+      gray = _mm512_reduce_add_ps(sum) / N;
+    }
+    for (int i = 0; i < N; i += LANES) {
+      V r = load(pixels + i), g = load(pixels + N + i), b = load(pixels + 2 * N + i);
+      if (order[place] == 3) {
+        turn_hue(r, g, b, f);
+      } else {
+        const V other = order[place] == 0 ? V{} : order[place] == 1 ? splat(gray) : luma(r, g, b);
+        r = blended(r, other, f), g = blended(g, other, f), b = blended(b, other, f);
+      }
+      store(pixels + i, r), store(pixels + N + i, g), store(pixels + 2 * N + i, b);
+    }
+  }
+}
+
 // --- the interface -----------------------------------------------------------------------------------------------------------
 
 extern "C" {
@@ -641,6 +685,32 @@ void dtcl_masks(const uint64_t* key, int64_t words, uint32_t below, int32_t thre
   parallel(threads, (words + SHARE - 1) / SHARE, [&](int64_t i) {
     mask_words(key, i * SHARE, words < (i + 1) * SHARE ? words : (i + 1) * SHARE, below, out);
   });
+}
+
+// gray [count][28][28], tint [count][3], factors [count][4], order [count][4] -> out [count][29][29][3] with a border, each value
+// times `scale` plus `offset` (the border stays zero). Returns 0, or 1 for an order that is none.
+int dtcl_jitter(const float* gray, const float* tint, const float* factors, const int64_t* order, int64_t count, float scale,
+                float offset, int32_t threads, float* out) {
+  constexpr int N = IMAGE * IMAGE, SPAN = IMAGE + 1;
+  for (int64_t i = 0; i < 4 * count; i++)
+    if (order[i] < 0 || order[i] > 3) return 1;
+  parallel(threads, (count + 15) / 16, [&](int64_t s) {
+    alignas(64) float pixels[3 * N];
+    for (int64_t i = s * 16; i < (s + 1) * 16 && i < count; i++) {
+      for (int c = 0; c < 3; c++)
+        for (int p = 0; p < N; p += LANES) store(pixels + c * N + p, tint[i * 3 + c] * load(gray + i * N + p));
+      jitter_image(pixels, factors + i * 4, order + i * 4);
+      float* to = out + i * SPAN * SPAN * 3;
+      std::memset(to, 0, SPAN * 3 * sizeof(float));
+      for (int y = 0; y < IMAGE; y++) {
+        float* row = to + (y + 1) * SPAN * 3;
+        row[0] = row[1] = row[2] = 0;
+        for (int x = 0; x < IMAGE; x++)
+          for (int c = 0; c < 3; c++) row[3 + x * 3 + c] = scale * pixels[c * N + y * IMAGE + x] + offset;
+      }
+    }
+  });
+  return 0;
 }
 
 // Views of the images at index [count]: gray [size][28][28], boxes [2][size][4], sigmas [2][size] -> out [2 * count][.][.].

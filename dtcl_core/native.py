@@ -120,6 +120,9 @@ class Library:
         )
         self._moments = self._function("dtcl_moments", None, POINTER, POINTER, i64, i32, i32, POINTER, POINTER)
         self._masks = self._function("dtcl_masks", None, POINTER, i64, ctypes.c_uint32, i32, POINTER)
+        self._jitter = self._function(
+            "dtcl_jitter", i32, *[POINTER] * 4, i64, ctypes.c_float, ctypes.c_float, i32, POINTER
+        )
         self._views = self._function("dtcl_views", i32, *[POINTER] * 4, i64, i64, i32, i32, i32, POINTER)
 
     def _function(self, name: str, result: Any, *arguments: Any) -> Any:
@@ -193,6 +196,38 @@ class Library:
             raise ValueError(
                 f"views need images, boxes and an odd kernel that lie within 28 x 28 pixels; kernel {kernel}."
             )
+        return out
+
+    def jitter(
+        self, gray: Tensor, tint: Tensor, factors: Tensor, order: Tensor, scale: float = 1.0, offset: float = 0.0
+    ) -> Tensor:
+        """Jittered images as `augment.color_jitter` makes them, ready for the trunk: [B, 29, 29, 3] with a border of zeros.
+
+        Args:
+            gray: [B, 28, 28].
+            tint: [B, 3], the colour of each.
+            factors: [B, 4].
+            order: int64 [B, 4], the operation done p-th to an image.
+            scale, offset: what is done to each value afterwards.
+
+        Raises:
+            ValueError: for an order that names no operation.
+        """
+        count = len(gray)
+        out = torch.empty(count, IMAGE + 1, IMAGE + 1, 3)
+        refused = self._jitter(
+            pointer(gray, (count, IMAGE, IMAGE)),
+            pointer(tint, (count, 3)),
+            pointer(factors, (count, 4)),
+            pointer(order, (count, 4), torch.int64),
+            count,
+            scale,
+            offset,
+            torch.get_num_threads(),
+            out.data_ptr(),
+        )
+        if refused:
+            raise ValueError("an order of colour jitter names operations by 0 to 3.")
         return out
 
 

@@ -22,7 +22,7 @@ from .data import ColoredDigits
 from .encoder import dropout_shapes
 from .methods import ALL_METHODS
 from .native import LANES
-from .trunk import Tinted, Trunk
+from .trunk import Padded, Tinted, Trunk
 
 
 class Stream(NamedTuple):
@@ -50,9 +50,7 @@ class Streams:
         order: [V, N] the order of the drawn epoch.
     """
 
-    def __init__(
-        self, streams: Sequence[Stream], protocol: Protocol, device: torch.device, trunk: Trunk | None = None
-    ):
+    def __init__(self, streams: Sequence[Stream], protocol: Protocol, device: torch.device, trunk: Trunk | None = None):
         self.streams, self.protocol, self.device, self.trunk = list(streams), protocol, device, trunk
         made = {
             (s.seed, s.sigma): ColoredDigits(
@@ -155,7 +153,13 @@ class Streams:
         return [[made[s.seed, block] for s in self.streams] for block in range(len(shapes))]
 
     def _kept_bits(
-        self, trunk: Trunk, count: int, shape: tuple[int, int, int], seed: int, purpose: tuple[str | int, ...], block: int
+        self,
+        trunk: Trunk,
+        count: int,
+        shape: tuple[int, int, int],
+        seed: int,
+        purpose: tuple[str | int, ...],
+        block: int,
     ) -> Tensor:
         """The same as bits, int16 [count, side * side * channels / 16]."""
         key = torch.from_numpy(keyed.words_of((seed, "dropout", *purpose, block)).astype(np.int64))
@@ -176,8 +180,8 @@ class Streams:
 
     # --- images -------------------------------------------------------------------------------------------------
 
-    def both_views(self, stream: int, index: Tensor, host_index: np.ndarray) -> Tensor | Tinted:
-        """Both views of the images at `index`, one after the other, as drawn for this epoch: [2 B, 3, 28, 28] or `Tinted`."""
+    def both_views(self, stream: int, index: Tensor, host_index: np.ndarray) -> Tensor | Tinted | Padded:
+        """Both views of the images at `index`, one after the other, as drawn for this epoch: [2 B, 3, 28, 28], or for a trunk."""
         p, jitter = self.protocol, self.jitters[stream]
         if self.trunk is None or (jitter is not None and p.jitter_position == "before_blur"):
             return torch.cat([self.views(stream, index, host_index, view) for view in range(2)])
@@ -188,12 +192,12 @@ class Streams:
         colors = self.colors[stream][index].repeat(2, 1)
         if tinted:
             return Tinted(gray, colors)
-        images = self.paint(gray, colors)
-        if jitter is not None:
-            factors = torch.cat([factors[index] for factors, _ in jitter])
-            places, counts = augment.jitter_places(np.concatenate([order[host_index] for _, order in jitter]))
-            images = augment.color_jitter(images.contiguous(), factors, self.upload(places), counts)
-        return self.normalize(images)
+        if jitter is None:
+            return self.normalize(self.paint(gray, colors))
+        factors = torch.cat([factors[index] for factors, _ in jitter])
+        order = torch.from_numpy(np.concatenate([order[host_index] for _, order in jitter]))
+        scale, offset = (2.0, -1.0) if p.input_normalization == "half" else (1.0, 0.0)  # as `normalize`
+        return Padded(self.trunk.library.jitter(gray, colors, factors, order, scale, offset))
 
     @property
     def _is_tinted(self) -> bool:

@@ -40,6 +40,16 @@ class Tinted(NamedTuple):
         return cls(F.pad(gray, (1, 0, 1, 0)), colors.contiguous())
 
 
+class Padded(NamedTuple):
+    """Images in colour, ready for the trunk.
+
+    Attributes:
+        padded: [B, 29, 29, 3], with a row and a column of zeros before each image.
+    """
+
+    padded: Tensor
+
+
 class Sight(NamedTuple):
     """What all runs of a stream look at: images with their border, colours if they are gray, masks, and their patches' moments."""
 
@@ -96,10 +106,12 @@ class Trunk:
             }
         return self._everything[images]
 
-    def sight(self, images: Tensor | Tinted, masks: Sequence[Tensor] | None, moments: bool) -> Sight:
-        """What runs share of a stream's images, [B, 3, 28, 28] or `Tinted`, and masks, int16 [B, side^2 * channels / 16]."""
+    def sight(self, images: Tensor | Tinted | Padded, masks: Sequence[Tensor] | None, moments: bool) -> Sight:
+        """What runs share of a stream's images, [B, 3, 28, 28], `Tinted` or `Padded`, and masks, int16 [B, side^2 * channels / 16]."""
         if isinstance(images, Tinted):
             padded, tint = images.padded, images.colors
+        elif isinstance(images, Padded):
+            padded, tint = images.padded, None
         else:
             if images.requires_grad:
                 raise ValueError("the trunk for CPUs gives images no gradient; DTCL_TRUNK=pytorch does.")
