@@ -39,7 +39,7 @@ HIGH = 0.9  # on Test-OOD: what claim 14 calls high
 def main_accuracy(e: Evidence) -> list[Contrast]:
     """Claim 1."""
     return [
-        difference(f"{m} over {b}, {metric}", e.selected(m, metric), e.selected(b, metric))
+        difference(f"{m} over {b}, {metric}", e.selected(m, metric), e.selected(b, metric), metric=metric)
         for metric in ("test_ood", "test_id")
         for m in PROPOSED
         for b in BASELINES
@@ -50,12 +50,14 @@ def main_invariance(e: Evidence) -> list[Contrast]:
     """Claim 2."""
     metric = "d_test_id"
     below = [
-        difference(f"{m} below {b}, {metric}", e.selected(b, metric), e.selected(m, metric))
+        difference(f"{m} below {b}, {metric}", e.selected(b, metric), e.selected(m, metric), metric=metric)
         for m in PROPOSED
         for b in ("standard", "mmd", "dann")
     ]
     return below + [
-        difference(f"same_domain below {m}, {metric}", e.selected(m, metric), e.selected("same_domain", metric))
+        difference(
+            f"same_domain below {m}, {metric}", e.selected(m, metric), e.selected("same_domain", metric), metric=metric
+        )
         for m in PROPOSED
     ]
 
@@ -63,7 +65,7 @@ def main_invariance(e: Evidence) -> list[Contrast]:
 def penalties_do_worse(e: Evidence) -> list[Contrast]:
     """Claim 3."""
     return [
-        difference(f"standard over {b}, {metric}", e.selected("standard", metric), e.selected(b, metric))
+        difference(f"standard over {b}, {metric}", e.selected("standard", metric), e.selected(b, metric), metric=metric)
         for metric in ("test_ood", "test_id")
         for b in ("mmd", "dann")
     ]
@@ -72,7 +74,9 @@ def penalties_do_worse(e: Evidence) -> list[Contrast]:
 def oracle_bounds(e: Evidence) -> list[Contrast]:
     """Claim 4. Standard contrastive learning is left out: the protocol was calibrated on it and on the oracle."""
     return [
-        difference(f"color_jitter over {m}, {metric}", e.selected("color_jitter", metric), e.selected(m, metric))
+        difference(
+            f"color_jitter over {m}, {metric}", e.selected("color_jitter", metric), e.selected(m, metric), metric=metric
+        )
         for metric in ("test_ood", "test_id")
         for m in (*BASELINES[1:], *PROPOSED)
     ]
@@ -83,15 +87,17 @@ def across_sigmas(e: Evidence) -> list[Contrast]:
     found = []
     for sigma in SIGMAS:
         what = f"mean of the proposed over the best baseline, test_id, sigma {sigma:g}"
-        found.append(difference(what, e.proposed("test_id", sigma), e.best_baseline("test_id", sigma)))
+        found.append(
+            difference(what, e.proposed("test_id", sigma), e.best_baseline("test_id", sigma), metric="test_id")
+        )
         if sigma <= 25:
             continue
         what = f"mean of the proposed at most {MARGIN:g} below the best baseline, test_ood, sigma {sigma:g}"
         best = e.best_baseline("test_ood", sigma)
-        found.append(difference(what, e.proposed("test_ood", sigma) + MARGIN, best, least=0.0))
+        found.append(difference(what, e.proposed("test_ood", sigma) + MARGIN, best, 0.0, "test_ood"))
         others = e.best_baseline("d_test_id", sigma, among=("standard", "mmd", "dann"), sign=-1)
         what = f"mean of the proposed below the lowest of standard, mmd and dann, d_test_id, sigma {sigma:g}"
-        found.append(difference(what, others, e.proposed("d_test_id", sigma)))
+        found.append(difference(what, others, e.proposed("d_test_id", sigma), metric="d_test_id"))
     return found
 
 
@@ -104,7 +110,10 @@ def label_fractions(e: Evidence) -> list[Contrast]:
 
     found = [
         difference(
-            f"advantage at 1 % over that at {100 * f:g} %, {metric}", advantage(metric, 0.01), advantage(metric, f)
+            f"advantage at 1 % over that at {100 * f:g} %, {metric}",
+            advantage(metric, 0.01),
+            advantage(metric, f),
+            metric=metric,
         )
         for metric in ("test_ood", "test_id")
         for f in (0.1, 1.0)
@@ -114,6 +123,7 @@ def label_fractions(e: Evidence) -> list[Contrast]:
             f"mean of the proposed over the best baseline, test_id, {100 * f:g} % of labels",
             advantage("test_id", f).tolist(),
             LEAST,
+            "test_id",
         )
         for f in (0.01, 0.1, 1.0)
     ]
@@ -194,13 +204,16 @@ def projector_lowers(e: Evidence) -> list[Contrast]:
         mine = mine[widths == widths.max()]  # a seed without all widths would shift the mean over them
         for metric in ("test_id", "test_ood"):
             average = mine.groupby("seed")[metric].mean()
-            found.append(difference(f"no head over a {kind} one, {metric}", bare.set_index("seed")[metric], average))
+            what = f"no head over a {kind} one, {metric}"
+            found.append(difference(what, bare.set_index("seed")[metric], average, metric=metric))
         slopes = [
             np.polyfit(np.log2(group.projector_dim), group.d_test_id, 1)[0]
             for _, group in mine.groupby("seed")
             if len(group) >= 3
         ]
-        found.append(one(f"{kind} head: d_test_id rises with its dimension (slope a doubling)", slopes))
+        found.append(
+            one(f"{kind} head: d_test_id rises with its dimension (slope a doubling)", slopes, metric="d_test_id")
+        )
     return found
 
 
@@ -297,11 +310,13 @@ def holds_as_sigma_rises(e: Evidence) -> list[Contrast]:
 
     mine = fall(lambda s: e.proposed("test_id", s))
     theirs = {b: fall(partial(e.selected, b, "test_id")) for b in BASELINES}
-    falling = [one(f"{b}: Test-ID falls from sigma 0 to 150", falls.tolist(), LEAST) for b, falls in theirs.items()]
+    falling = [
+        one(f"{b}: Test-ID falls from sigma 0 to 150", falls.tolist(), LEAST, "test_id") for b, falls in theirs.items()
+    ]
     mean = pd.concat(theirs.values(), axis=1, join="inner").mean(axis=1)
     what = "proposed: Test-ID falls by less than half the baselines' mean fall"
-    return [difference(what, mean / 2, mine, least=0.0), *falling] + [
-        difference(f"Test-ID falls more from sigma 0 to 150: {b} than proposed", falls, mine)
+    return [difference(what, mean / 2, mine, 0.0, "test_id"), *falling] + [
+        difference(f"Test-ID falls more from sigma 0 to 150: {b} than proposed", falls, mine, metric="test_id")
         for b, falls in theirs.items()
     ]
 

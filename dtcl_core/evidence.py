@@ -6,8 +6,8 @@ accuracies, which is below all leads that they take from the paper; zero for oth
 fewer than `MIN_SEEDS` seeds, or without the runs it needs, it is *missing*. `verdicts` makes a verdict of them.
 
 A contrast that claims a quantity to be nothing speaks for if its interval lies within a margin around zero, against if it
-lies outside. Nothing is corrected for there being several contrasts: the chapter shows every one. Cells at tau_alpha = 1 of
-the domain-weighted methods took part in the calibration and are left out. In whole grids, a run that diverged counts as
+lies outside. Nothing is corrected for there being several contrasts: the chapter shows every one. Cells of the domain-weighted
+methods that calibration looks at (`Evidence.is_calibrated`) are left out. In whole grids, a run that diverged counts as
 chance; elsewhere its seed is missing.
 """
 
@@ -30,6 +30,7 @@ MARGIN = 0.02  # of accuracy: what "alike", "among the best" and "well short" me
 CHANCE = 0.5  # accuracy between two digits
 PROPOSED = ("dw_negatives", "dw_pairs")
 BASELINES = ("standard", "same_domain", "mmd", "dann")
+CALIBRATED_BETA, CALIBRATED_ALPHAS = 0.1, (0.175, 0.25)  # cells reported at chance; see `calibration`
 NOTHING = pd.Series(dtype=float)
 
 
@@ -42,12 +43,18 @@ class Contrast:
         interval: its mean and t interval over n seeds (NaN limits where n < 2).
         within: claims that the quantity is nothing, give or take this margin, rather than positive.
         least: the smallest size worth the name; an interval below it speaks against.
+        metric: the accuracy it is about; None for other quantities.
+        beside: it stands beside what a claim is judged by, and decides nothing.
+        signs: of a contrast that claims no consistent sign: the signs of its parts (over sigmas, say), whose mean it is.
     """
 
     what: str
     interval: Interval
     within: float | None = None
     least: float = 0.0
+    metric: str | None = None
+    beside: bool = False
+    signs: tuple[int, ...] | None = None
 
     @property
     def speaks(self) -> str:
@@ -84,7 +91,8 @@ class Evidence:
     ):
         if len(frame[["protocol", "epochs"]].drop_duplicates()) > 1:
             raise ValueError("evidence must be of one protocol and one number of epochs; rows of several were given.")
-        frame = frame[~(frame.method.isin(PROPOSED) & (frame.tau_alpha == 1.0))]
+        seen = [self.is_calibrated(a, b) for a, b in zip(frame.tau_alpha, frame.tau_beta)]
+        frame = frame[~(frame.method.isin(PROPOSED) & np.array(seen, dtype=bool))]
         self.tried = frame[frame.projector.isna()]
         sound = frame[frame.status == "ok"]
         self.heads = frame[(frame.method == "standard") & (frame.sigma == 25.0)]
@@ -95,6 +103,11 @@ class Evidence:
         self.traces = list(traces)
         both = [part for part in (sound, beside) if part is not None and len(part)]
         self.all = pd.concat(both, ignore_index=True).drop_duplicates(["key", "label_fraction"]) if both else sound
+
+    @staticmethod
+    def is_calibrated(tau_alpha: float, tau_beta: float) -> bool:
+        """Whether calibration may look at a cell of the proposed methods, which then is no evidence."""
+        return tau_alpha == 1.0 or (tau_alpha in CALIBRATED_ALPHAS and tau_beta == CALIBRATED_BETA)
 
     def selected(
         self, method: str, metric: str, sigma: float = 50.0, fraction: float = 0.01, discriminator: str = "global"
@@ -137,7 +150,11 @@ class Evidence:
     def grid(self, method: str, metric: str, sigma: float = 50.0) -> pd.DataFrame:
         """`cells` if every configuration of the paper's grid is there, else a table without columns."""
         table = self.cells(method, metric, sigma)
-        wanted = sum(cell["tau_alpha"] < 1.0 for cell in experiments.cells(method, "paper"))
+        wanted = sum(
+            cell["tau_alpha"] < 1.0
+            and not (method in PROPOSED and self.is_calibrated(cell["tau_alpha"], cell["tau_beta"]))
+            for cell in experiments.cells(method, "paper")
+        )
         return table if table.shape[1] == wanted else table.iloc[:, :0]
 
 
@@ -165,12 +182,12 @@ def named(rows: pd.DataFrame) -> list[tuple[float, ...]]:
     return [tuple(values) for values in rows[list(HYPERPARAMETERS)].astype(float).fillna(-1).to_numpy().tolist()]
 
 
-def difference(what: str, a: pd.Series, b: pd.Series, least: float = LEAST) -> Contrast:
-    """The contrast a - b of accuracies, paired by seed."""
+def difference(what: str, a: pd.Series, b: pd.Series, least: float = LEAST, metric: str | None = None) -> Contrast:
+    """The contrast a - b of accuracies, paired by seed; `metric` is what they are."""
     joined = pd.concat([a.rename("a"), b.rename("b")], axis=1, join="inner").dropna()
-    return one(what, (joined.a - joined.b).tolist(), least)
+    return one(what, (joined.a - joined.b).tolist(), least, metric)
 
 
-def one(what: str, values: Sequence[float], least: float = 0.0) -> Contrast:
+def one(what: str, values: Sequence[float], least: float = 0.0, metric: str | None = None) -> Contrast:
     """A contrast from its values, one a seed."""
-    return Contrast(what, mean_interval(values), least=least)
+    return Contrast(what, mean_interval(values), least=least, metric=metric)
