@@ -143,11 +143,11 @@ class Encoder(nn.Module):
             [R, B, embedding_dim], float32.
         """
         weight, bias = self._of(self.weight, runs), self._of(self.bias, runs)
-        flat = (
-            self._by_operators(images, counts, masks, runs)
-            if self.trunk is None
-            else self._by_trunk(self.trunk, images, counts, masks, runs)
-        )
+        looks: Any = images  # with a trunk a sequence, without one no `Tinted`
+        if self.trunk is None:
+            flat = self._by_operators(looks, counts, masks, runs)
+        else:
+            flat = self._by_trunk(self.trunk, looks, counts, masks, runs)
         return torch.baddbmm(bias[:, None], flat.to(weight.dtype), weight)
 
     def _by_trunk(

@@ -23,12 +23,16 @@
 #include <utility>
 #include <vector>
 
+// No name but the interface's leaves this library: two of them, for other widths, must not share a thread's buffers.
+#pragma GCC visibility push(hidden)
+
 typedef float V __attribute__((vector_size(64)));
 typedef float U __attribute__((vector_size(64), aligned(4), may_alias));  // a vector anywhere in memory
 typedef double D __attribute__((vector_size(128)));
 
 #define INLINE inline __attribute__((always_inline))
 #define LAMBDA __attribute__((always_inline))
+#define INTERFACE extern "C" __attribute__((visibility("default")))
 
 constexpr int LANES = 16, CHUNK = 64, IMAGE = 28, TAPS = 9, TILE = 28;  // TILE: accumulators, of 32 registers
 constexpr int WIDTH[] = {WIDTHS};
@@ -62,18 +66,26 @@ INLINE void add(double* total, V x) {
 typedef void (*Team)(void (*work)(void*), void* data, unsigned threads, unsigned flags);
 Team team = nullptr;
 
-// f(0) ... f(count - 1), shared out among threads as they come free.
-template <class F> void parallel(int threads, int64_t count, F f) {
-  if (threads <= 1 || count <= 1) {
-    for (int64_t i = 0; i < count; i++) f(i);
-    return;
-  }
+// f(0) ... f(count - 1), shared out among threads as they come free. False if memory ran out: nothing may be thrown from here.
+template <class F> bool parallel(int threads, int64_t count, F f) {
   std::atomic<int64_t> next{0};
+  std::atomic<bool> done{true};
   auto work = [&] {
-    for (int64_t i; (i = next++) < count;) f(i);
+    try {
+      for (int64_t i; (i = next++) < count;) f(i);
+    } catch (...) {
+      done = false;
+    }
   };
+  if (threads <= 1 || count <= 1) {
+    work();
+    return done;
+  }
   threads = least(threads, count < 1024 ? int(count) : 1024);
-  if (team) return team([](void* data) { (*(decltype(work)*)data)(); }, &work, threads, 0);
+  if (team) {
+    team([](void* data) { (*(decltype(work)*)data)(); }, &work, threads, 0);
+    return done;
+  }
   std::vector<std::thread> others;
   for (int t = 1; t < threads; t++) {
     try {
@@ -84,22 +96,23 @@ template <class F> void parallel(int threads, int64_t count, F f) {
   }
   work();
   for (auto& other : others) other.join();
+  return done;
 }
 
-// Passes over all chunks of all runs; `finish` adds up a pass of one run before its next one.
-template <class Pass, class Finish> void in_passes(int passes, int64_t runs, int64_t chunks, int threads, Pass pass, Finish finish) {
+// Passes over all chunks of all runs; `finish` adds up a pass of one run before its next one. False if memory ran out.
+template <class Pass, class Finish> bool in_passes(int passes, int64_t runs, int64_t chunks, int threads, Pass pass, Finish finish) {
   if (runs % threads == 0 || runs > 4 * threads)  // whole runs, whose maps stay in a core's caches
-    parallel(threads, runs, [&](int64_t r) {
+    return parallel(threads, runs, [&](int64_t r) {
       for (int p = 0; p < passes; p++) {
         for (int64_t c = 0; c < chunks; c++) pass(p, r, c);
         finish(p, r);
       }
     });
-  else
-    for (int p = 0; p < passes; p++) {
-      parallel(threads, runs * chunks, [&](int64_t i) { pass(p, i / chunks, i % chunks); });
-      parallel(threads, runs, [&](int64_t r) { finish(p, r); });
-    }
+  for (int p = 0; p < passes; p++)
+    if (!parallel(threads, runs * chunks, [&](int64_t i) { pass(p, i / chunks, i % chunks); }) ||
+        !parallel(threads, runs, [&](int64_t r) { finish(p, r); }))
+      return false;
+  return true;
 }
 
 // --- convolutions of one image ----------------------------------------------------------------------------------------------
@@ -343,13 +356,13 @@ void output_chunk(const Call& call, int64_t r, int64_t chunk) {
   }
 }
 
-template <int COLORS> void forward(const Call& call) {
-  in_passes(BLOCKS, call.runs, (call.images + CHUNK - 1) / CHUNK, call.threads,
-            [&](int pass, int64_t r, int64_t chunk) {
-              each<BLOCKS - 1>([&](auto b) { if (pass == b) forward_chunk<b + 1, COLORS>(call, r, chunk); });
-              if (pass == BLOCKS - 1) output_chunk(call, r, chunk);
-            },
-            [&](int pass, int64_t r) { if (pass < BLOCKS - 1) normalise(call, pass + 1, r); });
+template <int COLORS> bool forward(const Call& call) {
+  return in_passes(BLOCKS, call.runs, (call.images + CHUNK - 1) / CHUNK, call.threads,
+                   [&](int pass, int64_t r, int64_t chunk) {
+                     each<BLOCKS - 1>([&](auto b) { if (pass == b) forward_chunk<b + 1, COLORS>(call, r, chunk); });
+                     if (pass == BLOCKS - 1) output_chunk(call, r, chunk);
+                   },
+                   [&](int pass, int64_t r) { if (pass < BLOCKS - 1) normalise(call, pass + 1, r); });
 }
 
 // In evaluation a norm is a scale and a shift known beforehand, so that an image goes through all blocks at once.
@@ -493,13 +506,13 @@ void gather(const Call& call, int block, int64_t r) {
   }
 }
 
-template <int COLORS> void backward(const Call& call) {
-  in_passes(BLOCKS, call.runs, (call.images + CHUNK - 1) / CHUNK, call.threads,
-            [&](int pass, int64_t r, int64_t chunk) {
-              if (pass == 0) top_chunk(call, r, chunk);
-              each<BLOCKS - 1>([&](auto b) { if (pass == BLOCKS - 1 - b) backward_chunk<b + 1, COLORS>(call, r, chunk); });
-            },
-            [&](int pass, int64_t r) { gather(call, BLOCKS - 1 - pass, r); });
+template <int COLORS> bool backward(const Call& call) {
+  return in_passes(BLOCKS, call.runs, (call.images + CHUNK - 1) / CHUNK, call.threads,
+                   [&](int pass, int64_t r, int64_t chunk) {
+                     if (pass == 0) top_chunk(call, r, chunk);
+                     each<BLOCKS - 1>([&](auto b) { if (pass == BLOCKS - 1 - b) backward_chunk<b + 1, COLORS>(call, r, chunk); });
+                   },
+                   [&](int pass, int64_t r) { gather(call, BLOCKS - 1 - pass, r); });
 }
 
 // --- patches, masks, views -------------------------------------------------------------------------------------------------
@@ -654,47 +667,53 @@ void jitter_image(float* pixels, const float* factor, const int64_t* order) {
 
 // --- the interface -----------------------------------------------------------------------------------------------------------
 
-extern "C" {
-void dtcl_use(void* openmp) { team = (Team)openmp; }
-int dtcl_call_size() { return sizeof(Call); }
-int dtcl_chunk() { return CHUNK; }
-int64_t dtcl_gradients() { return gradients(BLOCKS); }
+// 0 for what was done; otherwise what is there is not to be used.
+enum : int32_t { DONE = 0, REFUSED = 1, NO_MEMORY = 2 };
 
-void dtcl_forward(const Call* call) { call->colors == 1 ? forward<1>(*call) : forward<3>(*call); }
-void dtcl_backward(const Call* call) { call->colors == 1 ? backward<1>(*call) : backward<3>(*call); }
-void dtcl_infer(const Call* call) {
-  in_passes(1, call->runs, (call->images + CHUNK - 1) / CHUNK, call->threads,
-            [&](int, int64_t r, int64_t chunk) { call->colors == 1 ? infer_chunk<1>(*call, r, chunk) : infer_chunk<3>(*call, r, chunk); },
-            [](int, int64_t) {});
+INTERFACE void dtcl_use(void* openmp) { team = (Team)openmp; }
+INTERFACE int32_t dtcl_call_size() { return sizeof(Call); }
+INTERFACE int32_t dtcl_chunk() { return CHUNK; }
+INTERFACE int64_t dtcl_gradients() { return gradients(BLOCKS); }
+
+INTERFACE int32_t dtcl_forward(const Call* call) { return (call->colors == 1 ? forward<1>(*call) : forward<3>(*call)) ? DONE : NO_MEMORY; }
+INTERFACE int32_t dtcl_backward(const Call* call) { return (call->colors == 1 ? backward<1>(*call) : backward<3>(*call)) ? DONE : NO_MEMORY; }
+INTERFACE int32_t dtcl_infer(const Call* call) {
+  const bool done = in_passes(
+      1, call->runs, (call->images + CHUNK - 1) / CHUNK, call->threads,
+      [&](int, int64_t r, int64_t chunk) { call->colors == 1 ? infer_chunk<1>(*call, r, chunk) : infer_chunk<3>(*call, r, chunk); },
+      [](int, int64_t) {});
+  return done ? DONE : NO_MEMORY;
 }
 
 // scratch [chunks][27][28], out [27][28]
-void dtcl_moments(const float* input, const float* tint, int64_t images, int32_t colors, int32_t threads, double* scratch, double* out) {
+INTERFACE int32_t dtcl_moments(const float* input, const float* tint, int64_t images, int32_t colors, int32_t threads, double* scratch, double* out) {
   const int64_t chunks = (images + CHUNK - 1) / CHUNK, size = 27 * 28;
   std::memset(scratch, 0, chunks * size * sizeof(double));
-  parallel(threads, chunks, [&](int64_t c) {
+  const bool done = parallel(threads, chunks, [&](int64_t c) {
     colors == 1 ? moments_chunk<1>(input, tint, images, c, scratch + c * size) : moments_chunk<3>(input, tint, images, c, scratch + c * size);
   });
   std::memset(out, 0, size * sizeof(double));
   for (int64_t c = 0; c < chunks; c++)
     for (int64_t i = 0; i < size; i++) out[i] += scratch[c * size + i];
+  return done ? DONE : NO_MEMORY;
 }
 
-void dtcl_masks(const uint64_t* key, int64_t words, uint32_t below, int32_t threads, uint16_t* out) {
+INTERFACE int32_t dtcl_masks(const uint64_t* key, int64_t words, uint32_t below, int32_t threads, uint16_t* out) {
   constexpr int64_t SHARE = 4096;
-  parallel(threads, (words + SHARE - 1) / SHARE, [&](int64_t i) {
+  const bool done = parallel(threads, (words + SHARE - 1) / SHARE, [&](int64_t i) {
     mask_words(key, i * SHARE, words < (i + 1) * SHARE ? words : (i + 1) * SHARE, below, out);
   });
+  return done ? DONE : NO_MEMORY;
 }
 
 // gray [count][28][28], tint [count][3], factors [count][4], order [count][4] -> out [count][29][29][3] with a border, each value
-// times `scale` plus `offset` (the border stays zero). Returns 0, or 1 for an order that is none.
-int dtcl_jitter(const float* gray, const float* tint, const float* factors, const int64_t* order, int64_t count, float scale,
+// times `scale` plus `offset` (the border stays zero). REFUSED for an order that is none.
+INTERFACE int32_t dtcl_jitter(const float* gray, const float* tint, const float* factors, const int64_t* order, int64_t count, float scale,
                 float offset, int32_t threads, float* out) {
   constexpr int N = IMAGE * IMAGE, SPAN = IMAGE + 1;
   for (int64_t i = 0; i < 4 * count; i++)
-    if (order[i] < 0 || order[i] > 3) return 1;
-  parallel(threads, (count + 15) / 16, [&](int64_t s) {
+    if (order[i] < 0 || order[i] > 3) return REFUSED;
+  const bool done = parallel(threads, (count + 15) / 16, [&](int64_t s) {
     alignas(64) float pixels[3 * N];
     for (int64_t i = s * 16; i < (s + 1) * 16 && i < count; i++) {
       for (int c = 0; c < 3; c++)
@@ -710,29 +729,28 @@ int dtcl_jitter(const float* gray, const float* tint, const float* factors, cons
       }
     }
   });
-  return 0;
+  return done ? DONE : NO_MEMORY;
 }
 
 // Views of the images at index [count]: gray [size][28][28], boxes [2][size][4], sigmas [2][size] -> out [2 * count][.][.].
-// Returns 0, or 1 for an index, box or kernel that fits no image; then nothing was written.
-int dtcl_views(const float* gray, const int64_t* index, const int64_t* boxes, const float* sigmas, int64_t size, int64_t count,
-               int32_t kernel, int32_t border, int32_t threads, float* out) {
-  if (kernel < 1 || kernel > 55 || kernel % 2 == 0) return 1;
+// REFUSED for an index, box, kernel or border that fits no image; then nothing was written.
+INTERFACE int32_t dtcl_views(const float* gray, const int64_t* index, const int64_t* boxes, const float* sigmas, int64_t size, int64_t count,
+                             int32_t kernel, int32_t border, int32_t threads, float* out) {
+  if (kernel < 1 || kernel > 55 || kernel % 2 == 0 || border < 0 || border > 1) return REFUSED;
   for (int64_t i = 0; i < count; i++) {
-    if (index[i] < 0 || index[i] >= size) return 1;
+    if (index[i] < 0 || index[i] >= size) return REFUSED;
     for (int v = 0; v < 2; v++) {
       const int64_t* box = boxes + (v * size + index[i]) * 4;
       for (int axis = 0; axis < 2; axis++)
-        if (box[axis] < 0 || box[axis] >= IMAGE || box[axis + 2] < 1 || box[axis + 2] > IMAGE - box[axis]) return 1;
+        if (box[axis] < 0 || box[axis] >= IMAGE || box[axis + 2] < 1 || box[axis + 2] > IMAGE - box[axis]) return REFUSED;
     }
   }
   const int64_t pixels = (IMAGE + border) * (IMAGE + border), share = 16;
-  parallel(threads, (2 * count + share - 1) / share, [&](int64_t s) {
+  const bool done = parallel(threads, (2 * count + share - 1) / share, [&](int64_t s) {
     for (int64_t i = s * share; i < (s + 1) * share && i < 2 * count; i++) {
       const int64_t image = index[i % count], at = i / count * size + image;
       view(gray + image * IMAGE * IMAGE, boxes + at * 4, sigmas[at], kernel, border, out + i * pixels);
     }
   });
-  return 0;
-}
+  return done ? DONE : NO_MEMORY;
 }

@@ -3,7 +3,7 @@
 The source ships with the package and is compiled for the processor at hand and the widths of an encoder into the user's
 cache, under a name that is a hash of source, flags, compiler and processor. It needs no headers but the compiler's own.
 Whatever stands in the way (no AVX-512, no compiler, a home that cannot be written) is a sentence, `Unavailable`, and PyTorch's
-operators serve instead. DTCL_TRUNK=pytorch switches it off.
+operators serve instead. DTCL_TRUNK=pytorch switches it off, DTCL_TRUNK=native makes it an error.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import shlex
 import shutil
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
-from functools import lru_cache
+import threading
+from contextlib import suppress
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -24,17 +28,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .checks import checked_choice
+
 SWITCH = "DTCL_TRUNK"
+CHOICES = ("auto", "native", "pytorch")
 FLAGS = (
     "-O3", "-march=native", "-mprefer-vector-width=512", "-std=c++17", "-ffp-contract=fast", "-fno-math-errno",
     "-fno-trapping-math", "-fPIC", "-shared", "-pthread",
 )  # fmt: skip
 COMPILERS = ("c++", "g++", "clang++")
-COMPILE_SECONDS = 300
+VERSION_SECONDS, COMPILE_SECONDS = 20, 300
 LANES = 16  # channels of a vector
 MOST_BLOCKS = 4
 PATCH = 27  # values of a patch of 3 x 3 pixels in colour
 IMAGE = 28
+REFUSED, NO_MEMORY = 1, 2  # what native code answers, if not 0
 POINTER = ctypes.c_void_p
 BLOCKS = POINTER * MOST_BLOCKS
 
@@ -93,6 +101,13 @@ def pointer(tensor: Tensor | None, shape: tuple[int, ...], dtype: torch.dtype = 
     return tensor.data_ptr()
 
 
+def _answered(result: int, *_: Any) -> int:
+    """The answer of native code, unless it found no memory."""
+    if result == NO_MEMORY:
+        raise MemoryError("native code found no memory.")
+    return result
+
+
 class Library:
     """The compiled code for one encoder's widths.
 
@@ -116,18 +131,21 @@ class Library:
         i32, i64 = ctypes.c_int32, ctypes.c_int64
         call = ctypes.POINTER(Call)
         self.forward, self.backward, self.infer = (
-            self._function(f"dtcl_{name}", None, call) for name in ("forward", "backward", "infer")
+            self._checked(f"dtcl_{name}", call) for name in ("forward", "backward", "infer")
         )
-        self._moments = self._function("dtcl_moments", None, POINTER, POINTER, i64, i32, i32, POINTER, POINTER)
-        self._masks = self._function("dtcl_masks", None, POINTER, i64, ctypes.c_uint32, i32, POINTER)
-        self._jitter = self._function(
-            "dtcl_jitter", i32, *[POINTER] * 4, i64, ctypes.c_float, ctypes.c_float, i32, POINTER
-        )
-        self._views = self._function("dtcl_views", i32, *[POINTER] * 4, i64, i64, i32, i32, i32, POINTER)
+        self._moments = self._checked("dtcl_moments", POINTER, POINTER, i64, i32, i32, POINTER, POINTER)
+        self._masks = self._checked("dtcl_masks", POINTER, i64, ctypes.c_uint32, i32, POINTER)
+        self._jitter = self._checked("dtcl_jitter", *[POINTER] * 4, i64, ctypes.c_float, ctypes.c_float, i32, POINTER)
+        self._views = self._checked("dtcl_views", *[POINTER] * 4, i64, i64, i32, i32, i32, POINTER)
 
     def _function(self, name: str, result: Any, *arguments: Any) -> Any:
         function = getattr(self._code, name)
         function.restype, function.argtypes = result, arguments
+        return function
+
+    def _checked(self, name: str, *arguments: Any) -> Any:
+        function = self._function(name, ctypes.c_int32, *arguments)
+        function.errcheck = _answered
         return function
 
     def chunks(self, images: int) -> int:
@@ -160,7 +178,12 @@ class Library:
 
         Args:
             key: the generator's own two words, int64 [2].
+
+        Raises:
+            ValueError: for less than no words, or a `below` that is not a draw's.
         """
+        if words < 0 or not 0 <= below < 65536:
+            raise ValueError(f"masks need 0 words or more and below in 0 ... 65535, got {words} and {below}.")
         out = torch.empty(words, dtype=torch.int16)
         self._masks(pointer(key, (2,), torch.int64), words, below, torch.get_num_threads(), out.data_ptr())
         return out
@@ -176,11 +199,13 @@ class Library:
             border: 0, or 1 for a row and a column of zeros before each image.
 
         Raises:
-            ValueError: for an index, box or kernel that fits no image.
+            ValueError: for an index, box, kernel or border that fits no image.
         """
+        if border not in (0, 1):
+            raise ValueError(f"border must be 0 or 1, got {border}.")
         size, count, side = len(gray), len(index), IMAGE + border
         out = torch.empty(2 * count, side, side)
-        refused = self._views(
+        answer = self._views(
             pointer(gray, (size, IMAGE, IMAGE)),
             pointer(index, (count,), torch.int64),
             pointer(boxes, (2, size, 4), torch.int64),
@@ -192,10 +217,8 @@ class Library:
             torch.get_num_threads(),
             out.data_ptr(),
         )
-        if refused:
-            raise ValueError(
-                f"views need images, boxes and an odd kernel that lie within 28 x 28 pixels; kernel {kernel}."
-            )
+        if answer == REFUSED:
+            raise ValueError(f"views need images, boxes and an odd kernel that lie within 28 x 28 pixels; kernel {kernel}.")
         return out
 
     def jitter(
@@ -215,7 +238,7 @@ class Library:
         """
         count = len(gray)
         out = torch.empty(count, IMAGE + 1, IMAGE + 1, 3)
-        refused = self._jitter(
+        answer = self._jitter(
             pointer(gray, (count, IMAGE, IMAGE)),
             pointer(tint, (count, 3)),
             pointer(factors, (count, 4)),
@@ -226,41 +249,63 @@ class Library:
             torch.get_num_threads(),
             out.data_ptr(),
         )
-        if refused:
+        if answer == REFUSED:
             raise ValueError("an order of colour jitter names operations by 0 to 3.")
         return out
 
 
 def source() -> str:
-    return (resources.files("dtcl_core") / "native.cpp").read_text()
+    return (resources.files("dtcl_core") / "native.cpp").read_text(encoding="utf-8")
 
 
 def processor() -> str:
     """What a compiler for this very processor looks at."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
     except OSError:
         return ""
     wanted = ("vendor_id", "cpu family", "model", "flags")
     return "\n".join(sorted({line for line in lines if line.split("\t")[0].strip() in wanted}))
 
 
-def find_compiler() -> tuple[str, str]:
-    """The compiler's path and the first line it says of itself.
+def asked(command: list[str], seconds: float, fed: str = "") -> tuple[int, str, str]:
+    """Exit status, output and complaints of a command that is fed a text.
+
+    Raises:
+        OSError, subprocess.TimeoutExpired: if it cannot be run, or not in so many seconds: all it started is then ended.
+    """
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            said, complaints = process.communicate(fed, timeout=seconds)
+        except BaseException:  # an interrupt too
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # a compiler is a tree of processes
+            raise
+    return process.returncode, said, complaints
+
+
+def find_compiler() -> tuple[list[str], str]:
+    """How the compiler is called (CXX may hold a launcher and options too) and the first line it says of itself.
 
     Raises:
         Unavailable: if there is none that runs.
     """
-    named = os.environ.get("CXX")
+    named = os.environ.get("CXX", "").strip()
     for name in (named,) if named else COMPILERS:
-        path = shutil.which(name)
-        if path is None:
-            continue
-        try:
-            said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60, check=True).stdout
-        except (OSError, subprocess.SubprocessError):
-            continue
-        return path, said.partition("\n")[0].strip()
+        with suppress(OSError, ValueError, subprocess.SubprocessError):  # ValueError: quotes that are never closed
+            program, *options = shlex.split(name)
+            if (path := shutil.which(program)) is not None:
+                status, said, _ = asked([path, *options, "--version"], VERSION_SECONDS)
+                if status == 0:
+                    return [path, *options], said.partition("\n")[0].strip()
     raise Unavailable(f"no C++ compiler was found (tried {named or ', '.join(COMPILERS)})")
 
 
@@ -270,62 +315,91 @@ def cache_folder() -> Path:
     Raises:
         Unavailable: if there can be none, or others may write to it.
     """
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(base) / "dtcl"
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        folder = (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "dtcl"
+    except RuntimeError:
+        raise Unavailable("there is no home to keep compiled code in") from None
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         told = folder.stat()
-    except (OSError, RuntimeError) as error:
-        raise Unavailable(f"{folder} cannot be made ({getattr(error, 'strerror', None) or error})") from None
+    except OSError as error:
+        raise Unavailable(f"{folder} cannot be made ({error.strerror})") from None
     if told.st_uid != os.getuid() or told.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise Unavailable(f"{folder} is not this user's alone")
     return folder
 
 
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:24]
+
+
+def kept(folder: Path, name: str) -> Path | None:
+    """What was compiled under this name, if its file is whole: a damaged one would end the process that loads it."""
+    for path in sorted(folder.glob(f"{name}-*.so")):
+        with suppress(OSError):
+            if digest(path.read_bytes()) == path.stem.removeprefix(f"{name}-"):
+                return path
+    return None
+
+
 def compiled(widths: tuple[int, ...]) -> tuple[Path, str]:
-    """The library's file, compiled if need be, and what is told of it.
+    """The library's file, compiled if need be, and what is told of it. Its name holds what it was made from, and its digest.
 
     Raises:
         Unavailable: if it can be neither found nor made.
     """
-    compiler, version = find_compiler()
+    (compiler, *rest), version = find_compiler()
     text = source()
-    shape = f"-DWIDTHS={','.join(map(str, widths))}"
+    options = [*rest, *FLAGS, f"-DWIDTHS={','.join(map(str, widths))}"]
     code = hashlib.sha256(text.encode()).hexdigest()[:12]
-    name = hashlib.sha256("\n".join([text, *FLAGS, shape, version, processor()]).encode()).hexdigest()[:24]
-    told = f"native.cpp {code}, {version}, {' '.join(FLAGS)} {shape}"
+    name = digest("\n".join([text, *options, version, processor()]).encode())
     folder = cache_folder()
-    target = folder / f"{name}.so"
-    if not target.exists():
-        try:
-            with tempfile.TemporaryDirectory(dir=folder) as scratch:
-                made = Path(scratch) / "native.so"
-                command = [compiler, *FLAGS, shape, "-x", "c++", "-", "-o", str(made)]
-                done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=COMPILE_SECONDS)
-                if done.returncode:
-                    complaint = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[:200])
-                    raise Unavailable(f"{version} failed on it ({complaint.strip()})")
-                os.replace(made, target)  # whole or not at all, whoever else compiles it now
-        except (OSError, subprocess.SubprocessError) as error:
-            raise Unavailable(f"it could not be compiled in {folder} ({error})") from None
-    return target, told
+    path = kept(folder, name) or _compile(text, [compiler, *options], version, folder, name)
+    return path, f"native.cpp {code}, {version}, {' '.join(options)}"
 
 
-@lru_cache(maxsize=None)
+def _compile(text: str, command: list[str], version: str, folder: Path, name: str) -> Path:
+    try:
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            made = Path(scratch) / "native.so"
+            status, _, complaints = asked([*command, "-x", "c++", "-", "-o", str(made)], COMPILE_SECONDS, text)
+            if status:
+                complaint = next((line for line in complaints.splitlines() if "error" in line), complaints[:200])
+                raise Unavailable(f"{version} failed on it ({complaint.strip()})")
+            made.chmod(0o700)
+            target = folder / f"{name}-{digest(made.read_bytes())}.so"
+            os.replace(made, target)  # whole or not at all, whoever else compiles it now
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"{version} did not end within {COMPILE_SECONDS} seconds") from None
+    except OSError as error:
+        raise Unavailable(f"it could not be compiled in {folder} ({error.strerror})") from None
+    return target
+
+
+@cache
 def _load(widths: tuple[int, ...]) -> Library | Unavailable:
     try:
         if os.name != "posix" or sys.byteorder != "little":
             raise Unavailable("the system is not a little-endian POSIX one")
         if torch.backends.cpu.get_cpu_capability() != "AVX512":
             raise Unavailable(f"the processor has no AVX-512 ({torch.backends.cpu.get_cpu_capability()})")
-        return Library(*_told_last(widths))
+        path, told = compiled(widths)
+        return Library(path, widths, told)
     except Unavailable as reason:
         return reason
 
 
-def _told_last(widths: tuple[int, ...]) -> tuple[Path, tuple[int, ...], str]:
-    path, told = compiled(widths)
-    return path, widths, told
+_loading = threading.Lock()
+
+
+def switched() -> str:
+    """What DTCL_TRUNK asks for: one of `CHOICES`.
+
+    Raises:
+        ValueError: if it is none of them.
+    """
+    return checked_choice(SWITCH, os.environ.get(SWITCH) or "auto", CHOICES)
 
 
 def load(widths: tuple[int, ...]) -> Library:
@@ -334,14 +408,12 @@ def load(widths: tuple[int, ...]) -> Library:
     Raises:
         Unavailable: with the reason, a clause for a sentence.
     """
-    wanted = os.environ.get(SWITCH, "auto")
-    if wanted not in ("auto", "native", "pytorch"):
-        raise ValueError(f"{SWITCH} must be auto, native or pytorch, got {wanted!r}.")
-    if wanted == "pytorch":
+    if switched() == "pytorch":
         raise Unavailable(f"{SWITCH}=pytorch")
     if not 2 <= len(widths) <= MOST_BLOCKS or any(width % LANES for width in widths):
         raise Unavailable(f"it takes two to four blocks with channels in multiples of {LANES}, not {list(widths)}")
-    made = _load(tuple(widths))
+    with _loading:  # what two threads ask for is made once
+        made = _load(tuple(widths))
     if isinstance(made, Unavailable):
         raise Unavailable(str(made))
     return made

@@ -27,15 +27,15 @@ from . import discriminator
 from .checkpoint import copied, read_checkpoint, write_checkpoint
 from .checks import checked_choice
 from .config import Protocol, Run
-from .device import tune_cpu_memory, reproducible, resolve_device, resolve_precision
+from .device import reproducible, resolve_device, resolve_precision, tune_cpu_memory
 from .encoder import Encoder, feature_sizes
 from .losses import annealed, same_domain
 from .methods import ALL_METHODS, Batch
-from .native import Unavailable
+from .native import CHOICES, Unavailable, switched
 from .provenance import SOURCES, machine
 from .streams import Streams, stream_of
 from .traces import TemperatureRecorder, Trace, traces_of
-from .trunk import Trunk, supported
+from .trunk import Tinted, Trunk, supported
 
 EMBED_BATCH = 1155  # images embedded at a time outside training; divides the splits nearly evenly
 CHECKPOINT_SECONDS = 15.0
@@ -56,12 +56,14 @@ def choose_trunk(
     """What computes the blocks of an encoder, None for PyTorch's operators, and why, in words.
 
     Args:
-        wanted: "auto" (our own code where it applies), "native" (an error where it does not) or "pytorch".
+        wanted: "auto" (our own code where it applies), "native" (an error where it does not) or "pytorch"; for "auto", the
+            environment's DTCL_TRUNK may name one of them.
 
     Raises:
         ValueError: for another `wanted`, or if "native" does not apply.
     """
-    checked_choice("trunk", wanted, ("auto", "native", "pytorch"))
+    asked = checked_choice("trunk", wanted, CHOICES)
+    wanted = switched() if asked == "auto" else asked
     if wanted == "pytorch":
         return None, "PyTorch's operators, as asked for"
     try:
@@ -217,6 +219,7 @@ class Stack:
             for start in range(0, self.streams.size, p.batch_size):
                 host = np.arange(start, min(start + p.batch_size, self.streams.size))
                 index = self.streams.upload(host)
+                images: list[Tensor | Tinted]
                 if p.discriminator_inputs == "augmented":
                     images = [self.streams.views(s, index, host, 0) for s in group.streams]
                 else:

@@ -166,7 +166,7 @@ class Streams:
         bits = trunk.library.masks(key, count * math.prod(shape) // LANES, self._dropped_below)
         area = trunk.areas[block] // LANES
         bits = bits.view(count, -1, shape[-1] // LANES)  # [count, pixels, vectors]; one pixel for whole channels
-        return bits.expand(count, area * LANES // shape[-1], -1).reshape(count, area)
+        return bits.expand(count, area * LANES // shape[-1], -1).reshape(count, area).contiguous()
 
     def _kept_units(self, count: int, seed: int, purpose: tuple[str | int, ...], block: int) -> Tensor:
         """Which of `count` units dropout keeps."""

@@ -100,11 +100,11 @@ class Trunk:
 
     def masks(self, images: int) -> list[Tensor]:
         """Masks that drop nothing, int16 [B, side^2 * channels / 16] of each block."""
-        if images not in self._everything:
-            self._everything = {
-                images: [torch.full((images, area // LANES), -1, dtype=torch.int16) for area in self.areas]
-            }
-        return self._everything[images]
+        made = self._everything.get(images)
+        if made is None:
+            made = [torch.full((images, area // LANES), -1, dtype=torch.int16) for area in self.areas]
+            self._everything = {images: made}  # the last number asked for: a pass has many batches of it
+        return made
 
     def sight(self, images: Tensor | Tinted | Padded, masks: Sequence[Tensor] | None, moments: bool) -> Sight:
         """What runs share of a stream's images, [B, 3, 28, 28], `Tinted` or `Padded`, and masks, int16 [B, side^2 * channels / 16]."""
@@ -120,6 +120,8 @@ class Trunk:
         empty = torch.empty(0, dtype=torch.float64)
         if not moments:
             return Sight(padded, tint, masks, empty, empty)
+        if not len(padded):
+            raise ValueError("batch statistics need at least one image.")
         sums = self.library.moments(padded, tint) / (len(padded) * self.sides[0] ** 2)
         mean = sums[:, PATCH]
         return Sight(padded, tint, masks, mean, sums[:, :PATCH] - mean[:, None] * mean)
@@ -160,6 +162,14 @@ class Trunk:
         call.kept = sight, tensors  # a pointer keeps nothing alive
         return call
 
+    @staticmethod
+    def check(sights: Sequence[Sight], counts: Sequence[int], weights: Sequence[Tensor]) -> None:
+        """Raise ValueError unless every run looks at one stream."""
+        if len(sights) != len(counts) or sum(counts) != len(weights[0]):
+            raise ValueError(
+                f"each run must look at one stream: {len(sights)} streams, looked at by {list(counts)} of {len(weights[0])} runs."
+            )
+
     def sums(self, sight: Sight, runs: int) -> Tensor:
         return torch.empty(runs, self.library.chunks(len(sight.padded)), 2 * max(self.widths), dtype=torch.float64)
 
@@ -168,6 +178,7 @@ class Trunk:
         shifts: Sequence[Tensor],
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:  # fmt: skip
         """Features [R, B, side^2 * channels] by batch statistics, and each block's means and variances [R, channels]."""
+        self.check(sights, counts, weights)
         flat = [part for block in zip(weights, scales, shifts) for part in block]
         out, *moments = _Blocks.apply(self, sights, counts, *flat)
         return out, moments[::2], moments[1::2]
@@ -177,7 +188,11 @@ class Trunk:
         self, sights: Sequence[Sight], counts: Sequence[int], weights: Sequence[Tensor], scales: Sequence[Tensor],
         shifts: Sequence[Tensor],
     ) -> Tensor:  # fmt: skip
-        """Features by norms that are known: what multiplies each channel and what is then added, [R, channels]."""
+        """Features by norms that are known: what multiplies each channel and what is then added, [R, channels].
+
+        No gradient goes back from them: embeddings are looked at, not trained on.
+        """
+        self.check(sights, counts, weights)
         kernels = [inner(w) * s[:, None, None] for w, s in zip(weights, scales)]
         shifts = [shift.contiguous() for shift in shifts]
         out = torch.empty(sum(counts), len(sights[0].padded), self.areas[-1])

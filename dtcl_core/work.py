@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import torch
 from tqdm import tqdm
@@ -211,7 +212,7 @@ def train_stack(
 ) -> None:
     """Train one stack, evaluate it and store its rows and traces; a checkpoint beside the rows holds it till then."""
     checkpoint = checkpoint_path(store, members)
-    callbacks = {} if progress is None else {"on_restore": progress.restored, "on_epoch": progress.epoch}
+    callbacks: dict[str, Any] = {} if progress is None else {"on_restore": progress.restored, "on_epoch": progress.epoch}
     stack = pretrain.train(
         trainings(members),
         device,
