@@ -31,7 +31,7 @@ they are no plainer. DANN's features are judged by its own validation accuracy, 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -145,12 +145,30 @@ def settings(candidate: Candidate) -> list[dict[str, Any]]:
     return [{**cell, "sigma": 50.0, "protocol": candidate.protocol} for cell in tried]
 
 
-def runs(candidate: Candidate, seeds: int = SEEDS) -> list[Run]:
-    """A candidate's runs; those of `LITERAL` stand for what a choice of the weight cannot change."""
+def runs(candidate: Candidate, seeds: int = SEEDS, sized: Protocol = FIRST) -> list[Run]:
+    """A candidate's runs; those of `LITERAL` stand for what a choice of the weight cannot change.
+
+    Args:
+        seeds: how many.
+        sized: whose epochs and splits they have: other ones for a look in seconds.
+    """
     mine = settings(candidate)
     if candidate.weight_only:
         mine += [setting for setting in settings(BASE) if setting["method"] in ("standard", "color_jitter")]
+    size = {"epochs": sized.epochs, "split_sizes": sized.split_sizes}
+    mine = [{**setting, "protocol": replace(setting["protocol"], **size)} for setting in mine]
     return [Run(seed=FIRST_SEED + seed, **setting) for setting in mine for seed in range(seeds)]
+
+
+def experiment(preset: str) -> list[dict[str, Any]]:
+    """What the experiment `calibration` sets in a preset: all candidates, in "smoke" two of them."""
+    chosen = CANDIDATES[:2] if preset == "smoke" else CANDIDATES
+    sized = ("epochs", "split_sizes")
+    found = []
+    for setting in (setting for candidate in chosen for setting in settings(candidate)):
+        fixed = {f.name: getattr(setting["protocol"], f.name) for f in fields(Protocol) if f.name not in sized}
+        found.append({**setting, "protocol": fixed})
+    return found
 
 
 def anchors() -> pd.DataFrame:
@@ -170,17 +188,20 @@ def anchors() -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["group", "method", "tau_alpha", "metric", "label_fraction", "reported"])
 
 
-def measured(candidate: Candidate, rows: Mapping[str, dict[str, Any]], seeds: int = SEEDS) -> pd.DataFrame | None:
+def measured(
+    candidate: Candidate, rows: Mapping[str, dict[str, Any]], seeds: int = SEEDS, sized: Protocol = FIRST
+) -> pd.DataFrame | None:
     """What a candidate measures at each anchor, or None while a run is missing or diverged.
 
     Args:
         rows: by key, as `results.Store.rows` gives them.
         seeds: how many of its seeds count.
+        sized: see `runs`.
 
     Returns:
         `anchors` with seed, value (mean over draws of labels) and draw (their variance; 0 where there is one), a line a seed.
     """
-    found = {run: rows.get(run.key) for run in runs(candidate, seeds)}
+    found = {run: rows.get(run.key) for run in runs(candidate, seeds, sized)}
     if any(row is None or row["status"] != "ok" for row in found.values()):
         return None
     chosen = {"standard": _selected(found), "color_jitter": ORACLE_TAU}
@@ -288,10 +309,30 @@ def decide(misfit: pd.Series, within: float) -> str:
     return min(alike.index, key=lambda name: (by_name[name].departures, by_name[name].cost, misfit[name]))
 
 
-def candidates_with_rows(rows: Mapping[str, dict[str, Any]], seeds: int = SEEDS) -> dict[str, pd.DataFrame]:
+def candidates_with_rows(
+    rows: Mapping[str, dict[str, Any]], seeds: int = SEEDS, sized: Protocol = FIRST
+) -> dict[str, pd.DataFrame]:
     """`measured` of each candidate that has all its runs."""
-    found = {candidate.name: measured(candidate, rows, seeds) for candidate in CANDIDATES}
+    found = {candidate.name: measured(candidate, rows, seeds, sized) for candidate in CANDIDATES}
     return {name: told for name, told in found.items() if told is not None}
+
+
+def summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Candidates by misfit, smallest first: candidate, misfit, its term of each group, departures, cost and n (seeds)."""
+    distances, by_name = table(tables), {candidate.name: candidate for candidate in CANDIDATES}
+    terms = distances.groupby(["candidate", "group"]).distance.agg(lambda d: float(np.sqrt(np.mean(d**2)))).unstack()
+    lines = [
+        (
+            name,
+            misfit,
+            *terms.loc[name, list(GROUPS)],
+            by_name[name].departures,
+            by_name[name].cost,
+            tables[name].seed.nunique(),
+        )
+        for name, misfit in misfits(distances).items()
+    ]
+    return pd.DataFrame(lines, columns=["candidate", "misfit", *GROUPS, "departures", "cost", "n"])
 
 
 def prediction_intervals(

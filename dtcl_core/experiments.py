@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import variations, weight_choices
+from . import calibration, variations, weight_choices
 from .checks import checked_choice, checked_number
 from .config import LAMBDAS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Protocol, Run
 from .methods import ALL_METHODS, METHODS
@@ -125,11 +125,15 @@ class Experiment:
         name: how the command line and the notebooks call it.
         title: what it reproduces.
         settings: what its runs set in a preset.
+        first_seed: where its seeds begin.
+        most_seeds: how many it takes unless asked for another number; None: the preset's.
     """
 
     name: str
     title: str
     settings: Callable[[str], list[Setting]]
+    first_seed: int = 0
+    most_seeds: int | None = None
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -155,7 +159,7 @@ class Experiment:
 
         Args:
             preset: "smoke", "laptop", "core" or "paper".
-            seeds: how many seeds, counted from 0; None: the preset's number.
+            seeds: how many seeds, counted from the experiment's first, mostly 0; None: the preset's number.
             epochs: None: the preset's number. Runs whose length the experiment itself sets take no other.
             sigma: one or more colour spreads; None: the experiment's.
             methods: names, or one string of names with commas; None or "all": the experiment's.
@@ -166,7 +170,8 @@ class Experiment:
             ValueError: for anything out of range or unknown; the message names it.
         """
         size = PRESETS[checked_choice("preset", preset, tuple(PRESETS))]
-        count = checked_number("seeds", size.seeds if seeds is None else seeds, 1, MAX_SEEDS, integer=True)
+        usual = min(size.seeds, self.most_seeds or size.seeds)
+        count = checked_number("seeds", usual if seeds is None else seeds, 1, MAX_SEEDS, integer=True)
         shared = dataclasses.replace(
             protocol or Protocol(**size.changes), epochs=size.epochs if epochs is None else epochs
         )
@@ -181,7 +186,7 @@ class Experiment:
         runs = [
             Run(seed=seed, **{**setting, "protocol": dataclasses.replace(shared, **setting.get("protocol", {}))})
             for setting in settings
-            for seed in range(int(count))
+            for seed in range(self.first_seed, self.first_seed + int(count))
         ]
         return list(dict.fromkeys(runs))
 
@@ -227,6 +232,13 @@ REGISTRY = {
         Experiment("global_vs_batch", "Table 9: two kinds of discriminator", both_discriminators),
         Experiment("projector_head", "the projector figure, at sigma 25", projectors),
         Experiment("effective_temperature", "the temperature figures, by epoch", one_trace),
+        Experiment(
+            "calibration",
+            "which reading of the paper: candidates beside its anchors",
+            calibration.experiment,
+            calibration.FIRST_SEED,
+            calibration.SEEDS,
+        ),
         Experiment("sensitivity", "the choices that the paper leaves open", variations.settings),
         Experiment("weight_choices", "choices that only the domain weight sees", weight_choices.settings),
         Experiment("adding_a_method", "claim 13: a weight outside the exponent", outside),
@@ -234,7 +246,7 @@ REGISTRY = {
 }
 
 
-BESIDE = ("claims", "sensitivity", "weight_choices")  # of other protocols, or all of the others
+BESIDE = ("claims", "calibration", "sensitivity", "weight_choices")  # of other protocols, or all of the others
 # Experiments with cells of their own, which do not compete where hyperparameters are selected.
 OUTSIDE = ("effective_temperature", "adding_a_method")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -346,3 +347,41 @@ def _mark_cut(axis: plt.Axes, low: float, high: float, place: float, color: obje
     for edge, marker, beyond in ((left, "<", low < left), (right, ">", high > right)):
         if beyond:
             axis.plot(edge, place, marker, color=color, markersize=6, clip_on=False)
+
+
+def readings(distances: pd.DataFrame, order: Sequence[str], chosen: str | None = None) -> Figure:
+    """How far each candidate reading is from each anchor, in units of chance; within two is what seeds and draws explain.
+
+    Args:
+        distances: of `calibration.table`.
+        order: candidates, best first.
+        chosen: the one to mark.
+    """
+    anchors = distances[distances.candidate == order[0]]
+    names = [_anchor_name(anchor) for anchor in anchors.itertuples()]
+    wide = np.array([distances[distances.candidate == name].distance.to_numpy() for name in order])
+    figure, axis = plt.subplots(figsize=(8.6, 1.6 + 0.34 * len(order)), layout="constrained")
+    shown = axis.imshow(np.clip(wide, -8, 8), cmap="RdBu_r", vmin=-8, vmax=8, aspect="auto")
+    for row, column in np.ndindex(*wide.shape):
+        value = wide[row, column]
+        tone = "white" if abs(value) > 5 else "black"
+        axis.text(
+            column, row, f"{value:+.0f}" if abs(value) >= 1.5 else "·", ha="center", va="center", color=tone, fontsize=8
+        )
+    axis.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=8)
+    axis.set_yticks(range(len(order)), [f"{name} ◂" if name == chosen else name for name in order])
+    for edge in np.flatnonzero(anchors.group.to_numpy()[1:] != anchors.group.to_numpy()[:-1]):
+        axis.axvline(edge + 0.5, color="black", linewidth=1.2)
+    axis.grid(visible=False)
+    bar = figure.colorbar(shown, ax=axis, shrink=0.7)
+    bar.set_label("measured less reported,\nin units of chance")
+    return figure
+
+
+def _anchor_name(anchor: Any) -> str:
+    """What a column of `readings` is called: whose number it is."""
+    if anchor.group == "collapse":
+        short = {"dw_negatives": "negatives", "dw_pairs": "pairs"}[anchor.method]
+        return f"{short}, tau_alpha {anchor.tau_alpha:g}"
+    metric = {"test_ood": "Test-OOD", "test_id": "Test-ID", "d_test_id": "D-Test-ID"}[anchor.metric]
+    return f"{ALL_METHODS[anchor.method].title.replace(' CL', '')}: {metric} {100 * anchor.label_fraction:g} %"

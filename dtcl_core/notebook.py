@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -88,6 +89,11 @@ def obtain(
     if compute_missing:
         compute(runs, store, device, record=wants_trace)
     return runs, store.load(runs)
+
+
+def rows_of(preset: str) -> dict[str, dict[str, Any]]:
+    """The rows of a preset's store, by key, each with all it holds: the draws of labels, say."""
+    return default_store(preset).rows()
 
 
 def competing(frame: pd.DataFrame, preset: str, **options: object) -> tuple[pd.DataFrame, pd.DataFrame]:
