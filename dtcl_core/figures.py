@@ -360,7 +360,7 @@ def readings(distances: pd.DataFrame, order: Sequence[str], chosen: str | None =
     anchors = distances[distances.candidate == order[0]]
     names = [_anchor_name(anchor) for anchor in anchors.itertuples()]
     wide = np.array([distances[distances.candidate == name].distance.to_numpy() for name in order])
-    figure, axis = plt.subplots(figsize=(8.6, 1.6 + 0.34 * len(order)), layout="constrained")
+    figure, axis = plt.subplots(figsize=(8.6, 3.2 + 0.3 * len(order)), layout="constrained")
     shown = axis.imshow(np.clip(wide, -8, 8), cmap="RdBu_r", vmin=-8, vmax=8, aspect="auto")
     for row, column in np.ndindex(*wide.shape):
         value = wide[row, column]
