@@ -5,7 +5,8 @@
 The error of a parameter's gradient is that of its worst entry, relative to its largest; a row holds the median and the worst
 parameter, of the first step of a run. Another batch is the yardstick. On a CPU, batch norm is given its maps in the other
 memory layout too: there PyTorch adds a channel up in double precision, but in the layout that convolutions are quickest in,
-one value after another in float32. Writes `rounding_<device>.csv`.
+one value after another in float32. Where the trunk for CPUs runs, its gradients are held against float64 as well. Writes
+`rounding_<device>.csv`.
 """
 
 from __future__ import annotations
@@ -22,16 +23,18 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dtcl_core import losses
-from dtcl_core.config import Run
+from dtcl_core.config import Protocol, Run
 from dtcl_core.device import reproducible
-from dtcl_core.pretrain import Stack
+from dtcl_core.pretrain import Stack, choose_trunk
 
 SEEDS = 3
 
 
-def gradients(seed: int, dtype: torch.dtype, device: torch.device, step: int = 0) -> dict[str, Tensor]:
+def gradients(
+    seed: int, dtype: torch.dtype, device: torch.device, step: int = 0, trunk: str = "pytorch"
+) -> dict[str, Tensor]:
     """Gradients of the initial weights on a step's batch, convolutions in `dtype`, the rest in float32 or better."""
-    stack = Stack([Run("standard", 0.1, seed=seed)], device, "float32")
+    stack = Stack([Run("standard", 0.1, seed=seed)], device, "float32", trunk=trunk)
     stack.encoder.train()
     stack.streams.draw(0)
     data, size, encoder = stack.streams, stack.protocol.batch_size, stack.encoder
@@ -65,6 +68,8 @@ def main(kind: str) -> None:
         if device.type == "cpu":
             with mock.patch.object(F, "batch_norm", contiguous(F.batch_norm)):
                 found["float32, batch norm in the other layout"] = gradients(seed, torch.float32, device)
+            if choose_trunk(Protocol(), device, "float32")[0] is not None:
+                found["float32, the trunk for CPUs"] = gradients(seed, torch.float32, device, trunk="native")
         found["float64, another batch"] = gradients(seed, torch.float64, device, step=1)
         for name, seen in found.items():
             errors = [((seen[p] - g).abs().max() / g.abs().max()).item() for p, g in exact.items()]

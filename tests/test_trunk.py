@@ -15,6 +15,7 @@ from dtcl_core import evaluate, native, pretrain
 from dtcl_core.config import Protocol, Run
 from dtcl_core.encoder import Encoder, feature_sizes
 from dtcl_core.methods import METHODS
+from dtcl_core.results import make_rows
 from dtcl_core.trunk import Tinted, Trunk
 
 SAME = {"derandomize": True, "database": None, "deadline": None}  # the same examples at every call
@@ -279,6 +280,20 @@ def test_a_stack_trained_twice_or_interrupted_has_the_same_bits(wide_methods, tm
     for other in (again, resumed):
         assert all(torch.equal(a, b) for a, b in zip(everything(whole), everything(other), strict=True))
         assert evaluate.evaluate(whole) == evaluate.evaluate(other)
+
+
+@needs_native
+def test_a_row_tells_which_code_computed_it_from_first_to_last(wide, tmp_path):
+    run, checkpoint = Run(protocol=wide), tmp_path / "c.pt"
+    epochs: list[int] = []
+    options = {"checkpoint": checkpoint, "on_epoch": lambda s: epochs.append(s.epoch)}
+    with pytest.raises(pretrain.Interrupted):
+        pretrain.train([run], "cpu", **options, should_stop=lambda: bool(epochs))
+    stack = pretrain.train([run], "cpu", trunk="pytorch", checkpoint=checkpoint)
+    (row,) = make_rows(stack, evaluate.evaluate(stack))
+    told = native.load(wide.channels).told
+    assert told.startswith("native.cpp ") and "-O3" in told and told.endswith("-DWIDTHS=16,32")
+    assert row["provenance"]["trunk"] == f"{told}, then None"
 
 
 @needs_native
