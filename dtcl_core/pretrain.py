@@ -27,7 +27,7 @@ from . import discriminator
 from .checkpoint import copied, read_checkpoint, write_checkpoint
 from .checks import checked_choice
 from .config import Protocol, Run
-from .device import tune_cpu_memory, reproducible, resolve_device, resolve_precision
+from .device import is_accelerator, release_memory, reproducible, resolve_device, resolve_precision, tune_cpu_memory
 from .encoder import Encoder, feature_sizes
 from .losses import annealed, same_domain
 from .methods import ALL_METHODS, Batch
@@ -123,7 +123,7 @@ class Stack:
             raise ValueError("the runs of a stack must share protocol, projector and projector_dim.")
         self.device = resolve_device(device)
         self.precision = resolve_precision(precision, self.device)
-        if self.device.type == "cpu":
+        if not is_accelerator(self.device):
             tune_cpu_memory()
         self.runs = sorted(runs, key=lambda run: (stream_of(run), list(ALL_METHODS).index(run.method)))
         self.protocol: Protocol = runs[0].protocol
@@ -203,7 +203,7 @@ class Stack:
                 if size == 1:
                     raise
             size //= 2  # a step of training fits, so a few images will
-            torch.cuda.empty_cache()
+            release_memory(self.device)
 
     @torch.no_grad()
     def _embed_for_discriminator(self, group: Group) -> tuple[Tensor, Tensor]:

@@ -19,6 +19,7 @@ from torch import Tensor
 from . import augment, keyed
 from .config import Protocol, Run
 from .data import ColoredDigits
+from .device import is_accelerator, upload
 from .encoder import dropout_shapes
 from .methods import ALL_METHODS
 from .native import LANES
@@ -77,8 +78,7 @@ class Streams:
 
     def upload(self, array: np.ndarray) -> Tensor:
         """A host array [...] on the device; a GPU does not wait for it."""
-        tensor = torch.from_numpy(np.ascontiguousarray(array))
-        return tensor if self.device.type == "cpu" else tensor.pin_memory().to(self.device, non_blocking=True)
+        return upload(torch.from_numpy(np.ascontiguousarray(array)), self.device)
 
     @property
     def steps(self) -> int:
@@ -98,7 +98,7 @@ class Streams:
         _, boxes, blurs, jitters = drawn
         self.order, self.boxes, self.blurs = self.upload(self.host_order), self.upload(boxes), self.upload(blurs)
         self.jitters = [[(self.upload(f), order) for f, order in both] if both else None for both in jitters]
-        if self.device.type == "cuda":
+        if is_accelerator(self.device):
             self._ahead = {epoch + 1: self._thread.submit(self._drawn, epoch + 1)}
             self._draw_dropout(epoch)
 
@@ -166,7 +166,7 @@ class Streams:
 
     def _kept_units(self, count: int, seed: int, purpose: tuple[str | int, ...], block: int) -> Tensor:
         """Which of `count` units dropout keeps."""
-        if self.device.type == "cpu":
+        if not is_accelerator(self.device):
             bits = keyed.bits16(count, seed, "dropout", *purpose, block)
             return torch.from_numpy(bits >= self._dropped_below)
         match purpose:
