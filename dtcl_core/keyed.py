@@ -72,7 +72,7 @@ def bits16_on(device: torch.device, count: int, keys: Sequence[tuple[str | int, 
         counter = [high1 ^ counter[1] ^ k[0], low1, high0 ^ counter[3] ^ k[1], low0]
         k = [k[0] + _signed(WEYL[0]), k[1] + _signed(WEYL[1])]
     drawn = torch.stack(counter, -1)[..., None] >> torch.arange(0, 64, 16, device=device)
-    return (drawn & 0xFFFF).int().flatten(1)[:, :count]
+    return drawn.bitwise_and_(0xFFFF).int().flatten(1)[:, :count]  # in place: an epoch's masks are large
 
 
 def _signed(word: int) -> int:

@@ -131,7 +131,8 @@ class Stack:
         self.counts = list(counts.values())
         self.trunk, self.path = choose_trunk(self.protocol, self.device, self.precision, trunk)
         self.streams = Streams(list(counts), self.protocol, self.device, self.trunk)
-        self.stream_of_run = torch.arange(len(counts)).repeat_interleave(torch.tensor(self.counts)).to(self.device)
+        self._looks = [stream for stream, count in enumerate(self.counts) for _ in range(count)]  # of each run
+        self.stream_of_run = torch.tensor(self._looks, device=self.device)
         self._build_networks()
         self._build_groups()
         self.keys = [run.key for run in self.runs]
@@ -168,7 +169,7 @@ class Stack:
         self.groups = []
         for method, kind in kinds:
             index = [i for i, r in enumerate(self.runs) if (r.method, r.discriminator or "") == (method, kind)]
-            looks = Counter(int(self.stream_of_run[i]) for i in index)
+            looks = Counter(self._looks[i] for i in index)
 
             def values(name: str, index: list[int] = index) -> Tensor:
                 return torch.tensor([float(getattr(self.runs[i], name) or 0.0) for i in index], device=self.device)
@@ -299,7 +300,7 @@ class Stack:
             data, size = self.streams, self.protocol.batch_size
             place = slice(number * size, (number + 1) * size)
             index, host = data.order[:, place], data.host_order[:, place]
-            images = [data.both_views(s, index[s], host[s]) for s in range(len(self.counts))]
+            images = data.step_views(index, host)
             masks = data.dropout_masks(2 * index.shape[1], self.epoch, number)
             z, z_pos = self.encoder.project(self.encoder(images, self.counts, masks)).chunk(2, 1)
             domains = data.domains.gather(1, index)[self.stream_of_run]

@@ -176,6 +176,31 @@ class Streams:
 
     # --- images -------------------------------------------------------------------------------------------------
 
+    def step_views(self, index: Tensor, host_index: np.ndarray) -> list[Tensor | Tinted]:
+        """What `both_views` gives for each stream's images at `index` [V, B].
+
+        An accelerator makes the views of all streams at once: each of these operators is over long before the next is launched.
+        """
+        p, jittered = self.protocol, [s for s, jitter in enumerate(self.jitters) if jitter is not None]
+        if not is_accelerator(self.device) or (jittered and p.jitter_position == "before_blur"):
+            return [self.both_views(s, index[s], host_index[s]) for s in range(len(self.streams))]
+        both = index[:, None].expand(-1, 2, -1)  # [V, 2, B]
+        gray = self.gray[torch.arange(len(index), device=self.device)[:, None], index]
+        boxes = self.boxes.gather(2, both[..., None].expand(-1, -1, -1, 4))
+        views = augment.resize_crop_blur(gray[:, None], boxes, self.blurs.gather(2, both), p.blur_kernel)
+        colors = self.colors.gather(1, index[..., None].expand(-1, -1, 3))
+        colors = colors[:, None].expand(-1, 2, -1, -1)
+        images = list(self.paint(views.flatten(0, 2), colors.flatten(0, 2)).split(2 * index.shape[1]))
+        if jittered:
+            pairs = [(s, *view) for s in jittered for view in self.jitters[s]]
+            places, counts = augment.jitter_places(np.concatenate([order[host_index[s]] for s, _, order in pairs]))
+            factors = torch.cat([factors[index[s]] for s, factors, _ in pairs])
+            chosen = torch.cat([images[s] for s in jittered]).contiguous()
+            done = augment.color_jitter(chosen, factors, self.upload(places), counts)
+            for s, part in zip(jittered, done.split(2 * index.shape[1])):
+                images[s] = part
+        return [self.normalize(x).contiguous(memory_format=torch.channels_last) for x in images]
+
     def both_views(self, stream: int, index: Tensor, host_index: np.ndarray) -> Tensor | Tinted:
         """Both views of the images at `index`, one after the other, as drawn for this epoch: [2 B, 3, 28, 28] or `Tinted`."""
         p, jitter = self.protocol, self.jitters[stream]
