@@ -192,7 +192,7 @@ class Streams:
         colors = colors[:, None].expand(-1, 2, -1, -1)
         images = list(self.paint(views.flatten(0, 2), colors.flatten(0, 2)).split(2 * index.shape[1]))
         if jittered:
-            pairs = [(s, *view) for s in jittered for view in self.jitters[s]]
+            pairs = [(s, *view) for s, jitter in enumerate(self.jitters) for view in jitter or ()]
             places, counts = augment.jitter_places(np.concatenate([order[host_index[s]] for s, _, order in pairs]))
             factors = torch.cat([factors[index[s]] for s, factors, _ in pairs])
             chosen = torch.cat([images[s] for s in jittered]).contiguous()
