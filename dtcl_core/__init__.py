@@ -9,7 +9,7 @@ candidates, queue, chunks), `gather`, `modules`, `penalties`. Runs: `device`, `k
 `traces`, `checkpoint`, `provenance`. Results: `results` (the store), `variations` and `weight_choices` (what is varied beside
 the protocol), `experiments`, `work` (train what is missing), `cluster`, `audit`, `selection`, `statistics`, `sensitivity`
 (the calibration), `evidence`, `verdicts` and `claims`, `reported`, `tables`, `style`, `figures`, `interactive`,
-`illustrations`, `notebook`, `speed`, `checks` (of what users give), and the command line.
+`illustrations`, `notebook`, `speed`, `selfcheck` (of a machine), `checks` (of what users give), and the command line.
 """
 
 from __future__ import annotations

@@ -141,6 +141,9 @@ class _Backend(backend_registration._DummyBackendModule):
     def memory_allocated(self, device: Any = None) -> int:
         return sum(simulation.held for simulation in Simulation.entered)
 
+    def max_memory_allocated(self, device: Any = None) -> int:
+        return max(simulation.peak for simulation in Simulation.entered)
+
     def empty_cache(self) -> None:
         pass
 
@@ -164,7 +167,7 @@ def _registration() -> str:
 
 
 def register() -> None:
-    """Make the device known to PyTorch.
+    """Make the device known to PyTorch, before the first backward pass of the process.
 
     Raises:
         Unavailable: where that cannot be done.
