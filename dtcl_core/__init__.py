@@ -4,12 +4,12 @@ The losses, for your own project, are here: ``from dtcl_core import DomainWeight
 nothing else, and nothing is imported before it is asked for.
 
 Modules, from the ground up. Losses: `losses` (functional), `logistic`, `discriminator`, `classifiers`, `contrast` (any
-candidates, queue, chunks), `gather`, `modules`, `penalties`. Runs: `keyed` (randomness), `data`, `augment`, `methods`,
-`config` (what a run is), `encoder`, `streams` (data and views on the device), `device`, `pretrain` (the engine), `evaluate`,
+candidates, queue, chunks), `gather`, `modules`, `penalties`. Runs: `device`, `keyed` (randomness), `data`, `augment`, `methods`,
+`config` (what a run is), `encoder`, `streams` (data and views on the device), `pretrain` (the engine), `evaluate`,
 `traces`, `checkpoint`, `provenance`. Results: `results` (the store), `variations` and `weight_choices` (what is varied beside
 the protocol), `experiments`, `work` (train what is missing), `cluster`, `audit`, `selection`, `statistics`, `sensitivity`
 (the calibration), `evidence`, `verdicts` and `claims`, `reported`, `tables`, `style`, `figures`, `interactive`,
-`illustrations`, `notebook`, `speed`, `checks` (of what users give), and the command line.
+`illustrations`, `notebook`, `speed`, `selfcheck` (of a machine), `checks` (of what users give), and the command line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The command line: ``python -m dtcl_core run|status|audit|benchmark``."""
+"""The command line: ``python -m dtcl_core check|run|status|audit|benchmark``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import audit, pretrain, selection, work
+from . import audit, pretrain, selection, selfcheck, work
 from .config import Protocol
 from .device import resolve_device
 from .experiments import BESIDE, OUTSIDE, PRESETS, REGISTRY, wants_trace
@@ -107,6 +107,14 @@ def parser() -> argparse.ArgumentParser:
         help="pick among rows that must come out identical: of this code, such a machine, as many threads",
     )
     check.add_argument("--results", metavar="FOLDER", help="the store (default: results/)")
+
+    first = commands.add_parser(
+        "check",
+        help="what this machine would train with, whether it computes right, and how fast",
+        description="Hold a training step against float64 on the CPU, measure the pace, and say how long each experiment would "
+        "take; under a minute. Exit status: 0 all is well, 1 something is wrong.",
+    )
+    first.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
 
     benchmark = commands.add_parser(
         "benchmark",
@@ -251,7 +259,17 @@ def benchmark_command(options: argparse.Namespace) -> int:
     return 0
 
 
-COMMANDS = {"run": run_command, "status": status_command, "audit": audit_command, "benchmark": benchmark_command}
+def check_command(options: argparse.Namespace) -> int:
+    return 0 if selfcheck.check(options.device, lambda line: print(line, flush=True)) else 1
+
+
+COMMANDS = {
+    "check": check_command,
+    "run": run_command,
+    "status": status_command,
+    "audit": audit_command,
+    "benchmark": benchmark_command,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

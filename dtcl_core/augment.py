@@ -123,8 +123,9 @@ def resize_crop_blur(
     columns = resize_matrix(left, box_width, width, width)
     if blur_sigmas is not None:
         blur_sigmas = torch.as_tensor(blur_sigmas, device=gray.device)
-        rows = blur_matrix(blur_sigmas, kernel_size, height) @ rows
-        columns = blur_matrix(blur_sigmas, kernel_size, width) @ columns
+        blur = blur_matrix(blur_sigmas, kernel_size, height)
+        rows = blur @ rows
+        columns = (blur if width == height else blur_matrix(blur_sigmas, kernel_size, width)) @ columns
     return rows @ gray @ columns.transpose(-1, -2)
 
 

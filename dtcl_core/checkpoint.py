@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,23 @@ from torch import Tensor
 DIGEST_BYTES = 32
 
 
+def mapped(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
+    """A nested dict or list with a function applied to every tensor."""
+    if isinstance(tree, Tensor):
+        return function(tree)
+    if isinstance(tree, dict):
+        return {key: mapped(function, value) for key, value in tree.items()}
+    return [mapped(function, value) for value in tree] if isinstance(tree, list) else tree
+
+
 def copied(tree: Any) -> Any:
     """A nested dict or list with every tensor copied."""
-    if isinstance(tree, Tensor):
-        return tree.detach().clone()
-    if isinstance(tree, dict):
-        return {key: copied(value) for key, value in tree.items()}
-    return [copied(value) for value in tree] if isinstance(tree, list) else tree
+    return mapped(lambda tensor: tensor.detach().clone(), tree)
+
+
+def placed(tree: Any, device: torch.device) -> Any:
+    """A nested dict or list with every tensor on a device."""
+    return mapped(lambda tensor: tensor.to(device), tree)
 
 
 def write_checkpoint(state: dict[str, Any], path: Path) -> None:
@@ -56,7 +67,7 @@ def read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
     if hashlib.sha256(content).digest() != whole[:DIGEST_BYTES]:
         raise ValueError("it is not as it was written")
     try:
-        state = torch.load(io.BytesIO(content), map_location=device, weights_only=True)
+        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except (torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as error:  # whatever the reader stumbles over; its messages are pages long
@@ -65,4 +76,4 @@ def read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
         raise ValueError("it holds no state of a stack")
     if state.get("epoch") != len(state["losses"]):
         raise ValueError(f"it says epoch {state.get('epoch')!r} and has the losses of {len(state['losses'])}")
-    return state
+    return placed(state, device)

@@ -6,8 +6,35 @@ import ctypes
 import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
+from torch import Tensor
+
+# The kinds of device beside the CPU that `resolve_device` takes. All they share is asked below, through what PyTorch calls
+# a device module (`torch.cuda` is one), so that the simulated device of the tests takes the very branches a GPU takes.
+ACCELERATORS = ["cuda"]
+
+
+def is_accelerator(device: torch.device) -> bool:
+    """Whether a device computes beside the host, which queues work for it and should never wait in between."""
+    return device.type != "cpu"
+
+
+def module_of(device: torch.device | str) -> Any:
+    """PyTorch's module for an accelerator, such as `torch.cuda`."""
+    return torch.get_device_module(device)
+
+
+def upload(tensor: Tensor, device: torch.device) -> Tensor:
+    """A host tensor on the device, without waiting for it: an accelerator copies from pinned memory when its turn comes."""
+    return tensor.pin_memory().to(device, non_blocking=True) if is_accelerator(device) else tensor
+
+
+def release_memory(device: torch.device) -> None:
+    """Give back what PyTorch holds of an accelerator's memory but does not use."""
+    if is_accelerator(device):
+        module_of(device).empty_cache()
 
 
 def resolve_device(device: str | torch.device = "auto") -> torch.device:
@@ -20,10 +47,10 @@ def resolve_device(device: str | torch.device = "auto") -> torch.device:
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     kind, _, index = name.partition(":")
-    if kind == "cuda" and not torch.cuda.is_available():
+    if kind in ACCELERATORS and not module_of(kind).is_available():
         raise ValueError(f"device {name!r} was asked for, but PyTorch finds no GPU here; use auto or cpu.")
-    if index and int(index) >= torch.cuda.device_count():
-        raise ValueError(f"device {name!r} was asked for, but there are {torch.cuda.device_count()} GPUs here.")
+    if index and int(index) >= module_of(kind).device_count():
+        raise ValueError(f"device {name!r} was asked for, but there are {module_of(kind).device_count()} GPUs here.")
     return torch.device(name)
 
 
@@ -34,7 +61,7 @@ def check_device_name(name: str) -> str:
         ValueError: for another.
     """
     kind, colon, index = name.partition(":")
-    if name not in ("auto", "cpu") and not (kind == "cuda" and (not colon or index.isdecimal())):
+    if name not in ("auto", "cpu") and not (kind in ACCELERATORS and (not colon or index.isdecimal())):
         raise ValueError(f"device must be auto, cpu or cuda, got {name!r}.")
     return name
 
@@ -61,22 +88,23 @@ def resolve_precision(precision: str, device: torch.device) -> str:
     """
     if check_precision_name(precision) != "auto":
         return precision
-    if device.type == "cuda":
-        return "bfloat16" if torch.cuda.get_device_capability(device) >= (8, 0) else "float32"
+    if is_accelerator(device):
+        return "bfloat16" if module_of(device).get_device_capability(device) >= (8, 0) else "float32"
     return "float32"
 
 
 def reproducible(device: torch.device) -> AbstractContextManager:
     """Convolutions that give the same bits every time, in the precision asked for (cuDNN would round to TF32)."""
-    if device.type == "cpu":
+    if not is_accelerator(device):
         return nullcontext()
     return torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
 
 
 def free_bytes(device: torch.device) -> int:
     """Memory that a GPU has left for tensors: what its driver calls free, and what PyTorch holds but does not use."""
-    free, _ = torch.cuda.mem_get_info(device)
-    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    module = module_of(device)
+    free, _ = module.mem_get_info(device)
+    return free + module.memory_reserved(device) - module.memory_allocated(device)
 
 
 def tune_cpu_memory() -> None:

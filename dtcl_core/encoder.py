@@ -22,6 +22,7 @@ from torch.nn import functional as F
 
 from . import keyed
 from .config import Protocol
+from .device import is_accelerator
 from .trunk import EPSILON, MOMENTUM, Padded, Tinted, Trunk
 
 IMAGE_SIZE = 28
@@ -194,7 +195,7 @@ class Encoder(nn.Module):
     ) -> Tensor:
         """What the linear layer sees, [R, B, side * side * channels], by PyTorch's operators."""
         looks = [stream for stream, count in enumerate(counts) for _ in range(count)]
-        lanes = -(-len(looks) // CPU_LANE) if images[0].device.type == "cpu" else 1
+        lanes = -(-len(looks) // CPU_LANE) if not is_accelerator(images[0].device) else 1
         lane = -(-len(looks) // lanes)  # as even as possible
         features = []
         for start in range(0, len(looks), lane):

@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .device import upload
+
 MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)  # of Philox 4x64; Salmon et al. 2011
 WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)
 ROUNDS = 10
@@ -60,8 +62,7 @@ def bits16(count: int, *key: str | int) -> np.ndarray:
 def bits16_on(device: torch.device, count: int, keys: Sequence[tuple[str | int, ...]]) -> Tensor:
     """`bits16(count, *key)` of each key, int32 [keys, count], drawn on a device: no copy, and the very same numbers."""
     blocks = -(-count // 16)  # four words of four draws each
-    words = torch.from_numpy(np.stack([words_of(key) for key in keys]).view(np.int64))
-    words = words.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else words.to(device)
+    words = upload(torch.from_numpy(np.stack([words_of(key) for key in keys]).view(np.int64)), device)
     zero = torch.zeros(len(keys), blocks, dtype=torch.int64, device=device)
     counter = [torch.arange(1, blocks + 1, device=device).expand_as(zero), zero, zero, zero]
     k = [words[:, :1], words[:, 1:]]
@@ -71,7 +72,7 @@ def bits16_on(device: torch.device, count: int, keys: Sequence[tuple[str | int, 
         counter = [high1 ^ counter[1] ^ k[0], low1, high0 ^ counter[3] ^ k[1], low0]
         k = [k[0] + _signed(WEYL[0]), k[1] + _signed(WEYL[1])]
     drawn = torch.stack(counter, -1)[..., None] >> torch.arange(0, 64, 16, device=device)
-    return (drawn & 0xFFFF).int().flatten(1)[:, :count]
+    return drawn.bitwise_and_(0xFFFF).int().flatten(1)[:, :count]  # in place: an epoch's masks are large
 
 
 def _signed(word: int) -> int:

@@ -18,6 +18,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from .device import is_accelerator
+
 MAX_ITERATIONS = 50
 UNWATCHED_ITERATIONS = 24  # on a GPU, where looking would cost more; well separated classes took up to 16
 CONVERGED = 1e-8  # largest component of the gradient, relative to the number of examples
@@ -166,7 +168,7 @@ def fit(
     objective = _Objective(x.detach().double(), y, num_classes, l2)
     start = torch.zeros(*x.shape[:-2], objective.free * objective.width, dtype=torch.float64, device=x.device)
     if steps is None:
-        theta = newton(objective, start, watched or x.device.type == "cpu")
+        theta = newton(objective, start, watched or not is_accelerator(x.device))
     else:
         theta = adam(objective, start, steps, learning_rate)
     return objective.model(theta, x.dtype)

@@ -27,7 +27,7 @@ from . import discriminator
 from .checkpoint import copied, read_checkpoint, write_checkpoint
 from .checks import checked_choice
 from .config import Protocol, Run
-from .device import reproducible, resolve_device, resolve_precision, tune_cpu_memory
+from .device import is_accelerator, release_memory, reproducible, resolve_device, resolve_precision, tune_cpu_memory
 from .encoder import Encoder, feature_sizes
 from .losses import annealed, same_domain
 from .methods import ALL_METHODS, Batch
@@ -125,7 +125,7 @@ class Stack:
             raise ValueError("the runs of a stack must share protocol, projector and projector_dim.")
         self.device = resolve_device(device)
         self.precision = resolve_precision(precision, self.device)
-        if self.device.type == "cpu":
+        if not is_accelerator(self.device):
             tune_cpu_memory()
         self.runs = sorted(runs, key=lambda run: (stream_of(run), list(ALL_METHODS).index(run.method)))
         self.protocol: Protocol = runs[0].protocol
@@ -133,7 +133,8 @@ class Stack:
         self.counts = list(counts.values())
         self.trunk, self.path = choose_trunk(self.protocol, self.device, self.precision, trunk)
         self.streams = Streams(list(counts), self.protocol, self.device, self.trunk)
-        self.stream_of_run = torch.arange(len(counts)).repeat_interleave(torch.tensor(self.counts)).to(self.device)
+        self._looks = [stream for stream, count in enumerate(self.counts) for _ in range(count)]  # of each run
+        self.stream_of_run = torch.tensor(self._looks, device=self.device)
         self._build_networks()
         self._build_groups()
         self.keys = [run.key for run in self.runs]
@@ -170,7 +171,7 @@ class Stack:
         self.groups = []
         for method, kind in kinds:
             index = [i for i, r in enumerate(self.runs) if (r.method, r.discriminator or "") == (method, kind)]
-            looks = Counter(int(self.stream_of_run[i]) for i in index)
+            looks = Counter(self._looks[i] for i in index)
 
             def values(name: str, index: list[int] = index) -> Tensor:
                 return torch.tensor([float(getattr(self.runs[i], name) or 0.0) for i in index], device=self.device)
@@ -205,7 +206,7 @@ class Stack:
                 if size == 1:
                     raise
             size //= 2  # a step of training fits, so a few images will
-            torch.cuda.empty_cache()
+            release_memory(self.device)
 
     @torch.no_grad()
     def _embed_for_discriminator(self, group: Group) -> tuple[Tensor, Tensor]:
@@ -303,7 +304,7 @@ class Stack:
             data, size = self.streams, self.protocol.batch_size
             place = slice(number * size, (number + 1) * size)
             index, host = data.order[:, place], data.host_order[:, place]
-            images = [data.both_views(s, index[s], host[s]) for s in range(len(self.counts))]
+            images = data.step_views(index, host)
             masks = data.dropout_masks(2 * index.shape[1], self.epoch, number)
             z, z_pos = self.encoder.project(self.encoder(images, self.counts, masks)).chunk(2, 1)
             domains = data.domains.gather(1, index)[self.stream_of_run]

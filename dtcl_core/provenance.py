@@ -16,6 +16,8 @@ from typing import Any
 
 import torch
 
+from .device import is_accelerator, module_of
+
 # What a row's numbers depend on: a change in one of these files changes SOURCES.
 NUMERIC_SOURCES = (
     "keyed",
@@ -79,12 +81,12 @@ def cpu_name() -> str:
 
 def machine(device: torch.device) -> dict[str, Any]:
     """What of this machine and its versions may decide a number's last digits; a `Stack` adds its trunk."""
-    on_gpu = device.type == "cuda"
+    on_gpu = is_accelerator(device)
     return {
         "sources": SOURCES,
         "torch": str(torch.__version__),
         "device": device.type,
-        "device_name": torch.cuda.get_device_name(device) if on_gpu else cpu_name(),
+        "device_name": module_of(device).get_device_name(device) if on_gpu else cpu_name(),
         "instructions": None if on_gpu else torch.backends.cpu.get_cpu_capability(),
         "threads": None if on_gpu else torch.get_num_threads(),
     }

@@ -19,6 +19,7 @@ from torch import Tensor
 from . import augment, keyed
 from .config import Protocol, Run
 from .data import ColoredDigits
+from .device import is_accelerator, upload
 from .encoder import dropout_shapes
 from .methods import ALL_METHODS
 from .native import LANES
@@ -75,8 +76,7 @@ class Streams:
 
     def upload(self, array: np.ndarray) -> Tensor:
         """A host array [...] on the device; a GPU does not wait for it."""
-        tensor = torch.from_numpy(np.ascontiguousarray(array))
-        return tensor if self.device.type == "cpu" else tensor.pin_memory().to(self.device, non_blocking=True)
+        return upload(torch.from_numpy(np.ascontiguousarray(array)), self.device)
 
     @property
     def steps(self) -> int:
@@ -96,7 +96,7 @@ class Streams:
         _, boxes, blurs, jitters = drawn
         self.order, self.boxes, self.blurs = self.upload(self.host_order), self.upload(boxes), self.upload(blurs)
         self.jitters = [[(self.upload(f), order) for f, order in both] if both else None for both in jitters]
-        if self.device.type == "cuda":
+        if is_accelerator(self.device):
             self._ahead = {epoch + 1: self._thread.submit(self._drawn, epoch + 1)}
             self._draw_dropout(epoch)
 
@@ -170,7 +170,7 @@ class Streams:
 
     def _kept_units(self, count: int, seed: int, purpose: tuple[str | int, ...], block: int) -> Tensor:
         """Which of `count` units dropout keeps."""
-        if self.device.type == "cpu":
+        if not is_accelerator(self.device):
             bits = keyed.bits16(count, seed, "dropout", *purpose, block)
             return torch.from_numpy(bits >= self._dropped_below)
         match purpose:
@@ -179,6 +179,31 @@ class Streams:
         return keyed.bits16_on(self.device, count, [(seed, "dropout", *purpose, block)])[0] >= self._dropped_below
 
     # --- images -------------------------------------------------------------------------------------------------
+
+    def step_views(self, index: Tensor, host_index: np.ndarray) -> list[Tensor | Tinted | Padded]:
+        """What `both_views` gives for each stream's images at `index` [V, B].
+
+        An accelerator makes the views of all streams at once: each of these operators is over long before the next is launched.
+        """
+        p, jittered = self.protocol, [s for s, jitter in enumerate(self.jitters) if jitter is not None]
+        if not is_accelerator(self.device) or (jittered and p.jitter_position == "before_blur"):
+            return [self.both_views(s, index[s], host_index[s]) for s in range(len(self.streams))]
+        both = index[:, None].expand(-1, 2, -1)  # [V, 2, B]
+        gray = self.gray[torch.arange(len(index), device=self.device)[:, None], index]
+        boxes = self.boxes.gather(2, both[..., None].expand(-1, -1, -1, 4))
+        views = augment.resize_crop_blur(gray[:, None], boxes, self.blurs.gather(2, both), p.blur_kernel)
+        colors = self.colors.gather(1, index[..., None].expand(-1, -1, 3))
+        colors = colors[:, None].expand(-1, 2, -1, -1)
+        images = list(self.paint(views.flatten(0, 2), colors.flatten(0, 2)).split(2 * index.shape[1]))
+        if jittered:
+            pairs = [(s, *view) for s, jitter in enumerate(self.jitters) for view in jitter or ()]
+            places, counts = augment.jitter_places(np.concatenate([order[host_index[s]] for s, _, order in pairs]))
+            factors = torch.cat([factors[index[s]] for s, factors, _ in pairs])
+            chosen = torch.cat([images[s] for s in jittered]).contiguous()
+            done = augment.color_jitter(chosen, factors, self.upload(places), counts)
+            for s, part in zip(jittered, done.split(2 * index.shape[1])):
+                images[s] = part
+        return [self.normalize(x).contiguous(memory_format=torch.channels_last) for x in images]
 
     def both_views(self, stream: int, index: Tensor, host_index: np.ndarray) -> Tensor | Tinted | Padded:
         """Both views of the images at `index`, one after the other, as drawn for this epoch: [2 B, 3, 28, 28], or for a trunk."""

@@ -17,6 +17,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from .config import Protocol
+from .device import is_accelerator
 from .native import LANES, PATCH, Call, Library, Unavailable, load, pointer
 
 EPSILON, MOMENTUM = 1e-5, 0.1  # of PyTorch's batch norm
@@ -66,7 +67,7 @@ def supported(protocol: Protocol, device: torch.device, dtype: torch.dtype) -> L
     Raises:
         Unavailable: with the reason, if PyTorch's operators must serve.
     """
-    if device.type != "cpu":
+    if is_accelerator(device):
         raise Unavailable(f"the device is {device.type}")
     if dtype != torch.float32:
         raise Unavailable("it computes in float32")

@@ -24,7 +24,7 @@ from tqdm import tqdm
 from . import evaluate, pretrain
 from .checks import checked_choice
 from .config import Protocol, Run
-from .device import free_bytes, resolve_device, resolve_precision
+from .device import free_bytes, is_accelerator, release_memory, resolve_device, resolve_precision
 from .encoder import IMAGE_SIZE, dropout_shapes
 from .results import Store, default_path, make_rows
 from .streams import stream_of
@@ -53,7 +53,7 @@ def bytes_of_run(protocol: Protocol, precision: str) -> int:
 
 def stack_size_for(device: torch.device, protocol: Protocol, precision: str) -> int:
     """How many runs to train at once: few on a CPU, on a GPU what its free memory holds, within reason."""
-    if device.type == "cpu":
+    if not is_accelerator(device):
         return CPU_STACK
     most = max(1, int(MEMORY_SHARE * free_bytes(device) / bytes_of_run(protocol, precision)))
     # Powers of two, so that a little more or less memory next time cuts the same stacks and finds their checkpoints.
@@ -303,7 +303,7 @@ def compute(
                     raise
             else:
                 continue
-            torch.cuda.empty_cache()  # here, where no traceback holds the stack any more
+            release_memory(where)  # here, where no traceback holds the stack any more
             warnings.warn(f"a stack of {len(members)} runs does not fit into memory; it is halved.", stacklevel=2)
             most = -(-len(trainings(members)) // 2)
             stacks = [part for stack in [members, *stacks] for part in cut_into_stacks(stack, most, True, record)]
@@ -325,7 +325,7 @@ def missing_stacks(
     if not distinct:
         return []
     size = stack_size or stack_size_for(device, distinct[0].protocol, precision)
-    stacks = cut_into_stacks(distinct, size, mix_streams=device.type != "cpu", record=record)
+    stacks = cut_into_stacks(distinct, size, mix_streams=is_accelerator(device), record=record)
     missing = {run.key for run in store.missing(distinct, traced=record)}
     tidy(store, [members for members in stacks if missing.isdisjoint(run.key for run in members)])
     return [left for members in stacks if (left := [run for run in members if run.key in missing])]

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import simulated
 import torch
 
 from dtcl_core import pretrain
@@ -18,6 +19,9 @@ from dtcl_core.config import Protocol, Run
 if os.environ.get("PYTEST_XDIST_WORKER"):
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"  # for the notebooks' kernels
+
+with suppress(simulated.Unavailable):  # PyTorch counts its devices once, at the first backward pass of a process
+    simulated.register()
 
 # What keeps a process on this machine. Python runs a `sitecustomize` on PYTHONPATH at its start, so kernels, builds of the
 # book, trainers and command lines that a test starts are kept here too; one that stood there before is run as well.
