@@ -250,7 +250,7 @@ def test_free_memory_is_what_the_device_has_less_what_is_held():
 
 
 @pytest.fixture
-def benchmark(monkeypatch):
+def counting(monkeypatch):
     if not speed.FOLDER.exists():
         pytest.skip("the benchmarks are in a checkout, not in the package")
     monkeypatch.syspath_prepend(speed.FOLDER)
@@ -261,10 +261,10 @@ def benchmark(monkeypatch):
     return module
 
 
-def test_a_step_of_full_size_asks_for_what_its_shapes_ask_for(benchmark):
+def test_a_step_of_full_size_asks_for_what_its_shapes_ask_for(counting):
     import parts
 
-    found = benchmark.count(benchmark.standard_runs(24), "bfloat16")
+    found = counting.count(counting.standard_runs(24), "bfloat16")
     by_hand = parts.floors(Protocol(), 24, 2, 0)
     convolved = sum(call.flops for call in found.step if call.name.startswith("convolution"))
     linear = 3 * 2 * 24 * 512 * 512 * 16  # images, features of the last maps, dimensions
@@ -275,25 +275,25 @@ def test_a_step_of_full_size_asks_for_what_its_shapes_ask_for(benchmark):
     assert (found.streams, found.steps) == (1, 27)
 
 
-def test_the_papers_runs_stay_under_eight_minutes_of_a_large_gpu_by_their_counts(benchmark):
-    ((*_, stacks),) = [(*kinds, stacks) for kinds, stacks in benchmark.paper_stacks().items()]
+def test_the_papers_runs_stay_under_eight_minutes_of_a_large_gpu_by_their_counts(counting):
+    (stacks,) = counting.paper_stacks().values()
     assert sum(map(len, stacks)) == 950 and len(stacks) == 5
-    rows = benchmark.rows_of("the paper's", stacks[0], len(stacks))
+    rows = counting.rows_of("the paper's", stacks[0], len(stacks))
     assert all(row["launches"] <= 1100 for row in rows), "launches bind before anything else does"
     minutes = speed.computed_minutes(pd.DataFrame(rows))
     assert minutes.keys() == {"H100 SXM", "H200 SXM"} and all(1 < m < 8 for m in minutes.values())
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float32"])
-def test_the_estimate_of_memory_holds_and_does_not_waste(benchmark, precision):
+def test_the_estimate_of_memory_holds_and_does_not_waste(counting, precision):
     each = work.bytes_of_run(Protocol(), precision)
-    small, large = (benchmark.count(benchmark.standard_runs(size), precision).peak for size in (24, work.GPU_STACK))
-    mixed = benchmark.count(benchmark.mixed_runs(work.GPU_STACK), precision).peak
+    small, large = (counting.count(counting.standard_runs(size), precision).peak for size in (24, work.GPU_STACK))
+    mixed = counting.count(counting.mixed_runs(work.GPU_STACK), precision).peak
     assert each / 3 < (large - small) / (work.GPU_STACK - 24) < each, "of one more run"
     assert all(work.GPU_STACK * each / 3 < peak < work.GPU_STACK * each for peak in (large, mixed))
 
 
-def test_a_floor_is_the_longer_of_operations_and_bytes_for_each_operator(benchmark):
-    gpu = benchmark.Gpu(100.0, {torch.float32: 1000.0})
+def test_a_floor_is_the_longer_of_operations_and_bytes_for_each_operator(counting):
+    gpu = counting.Gpu(100.0, {torch.float32: 1000.0})
     calls = [Call("mm", torch.float32, 2000, 100), Call("add", None, 0, 300), Call("mm", torch.float32, 10, 100)]
-    assert benchmark.device_ms(calls, gpu) == pytest.approx(1e3 * (2 + 3 + 1))
+    assert counting.device_ms(calls, gpu) == pytest.approx(1e3 * (2 + 3 + 1))
