@@ -62,19 +62,28 @@ def initial(seeds: Sequence[int], shape: tuple[int, ...], fan_in: int, name: str
 
 
 class _ReluDrop(torch.autograd.Function):
-    """``relu(x)`` with the units whose ceiling is 0 dropped, in one pass in place; its gradient is one pass too."""
+    """``relu(x)`` with the units whose ceiling is 0 dropped, in one pass in place; its gradient is one pass too.
+
+    Ceilings are those of every unit of x [B, R C, h, w], or of each stream, [B, h, w, C], which `counts` runs share.
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, ceiling: Tensor) -> Tensor:
-        out = x.clamp_(x.new_zeros(()), ceiling)
-        ctx.mark_dirty(out)
-        ctx.save_for_backward(out)
-        return out
+    def forward(ctx: Any, x: Tensor, ceiling: Tensor | Sequence[Tensor], counts: Sequence[int]) -> Tensor:
+        zero = x.new_zeros(())
+        if isinstance(ceiling, Tensor):
+            x.clamp_(zero, ceiling)
+        else:
+            maps = x.permute(0, 2, 3, 1).unflatten(-1, (sum(counts), -1))  # [B, h, w, R, C]
+            for part, shared in zip(maps.split(list(counts), 3), ceiling):
+                part.clamp_(zero, shared[:, :, :, None])
+        ctx.mark_dirty(x)
+        ctx.save_for_backward(x)
+        return x
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         (out,) = ctx.saved_tensors
-        return torch.ops.aten.threshold_backward(gradient, out, 0), None
+        return torch.ops.aten.threshold_backward(gradient, out, 0), None, None
 
 
 class Encoder(nn.Module):
@@ -242,13 +251,12 @@ class Encoder(nn.Module):
             x = maps[0] if len(maps) == 1 else torch.cat(maps, 1)
         else:
             x = F.conv2d(x, kernel.flatten(0, 1), groups=kernel.shape[0], **options)
-        ceiling = None if mask is None else self._ceiling(mask, counts, x)
         if protocol.block_order == "relu-norm-dropout":
-            x = self._norm(block, F.relu(x), runs, ceiling is not None)
-            x = x if ceiling is None else x.masked_fill(ceiling == 0, 0.0)
+            x = self._norm(block, F.relu(x), runs, mask is not None)
+            x = x if mask is None else x.masked_fill(self._ceiling(mask, counts, x) == 0, 0.0)
         else:
-            x = self._norm(block, x, runs, ceiling is not None)
-            x = F.relu(x) if ceiling is None else _ReluDrop.apply(x, ceiling)
+            x = self._norm(block, x, runs, mask is not None)
+            x = F.relu(x) if mask is None else self._relu_drop(x, mask, counts)
         if protocol.downsampling == "max_pool":
             x = F.max_pool2d(x, 2)
         elif protocol.downsampling == "average_pool":
@@ -268,6 +276,11 @@ class Encoder(nn.Module):
             self._of(self.shifts[block], runs).flatten() / kept,
             training=self.training,
         )
+
+    def _relu_drop(self, x: Tensor, mask: Sequence[Tensor], counts: Sequence[int]) -> Tensor:
+        if is_accelerator(x.device):  # broadcasting is free there, and bytes are not
+            return _ReluDrop.apply(x, [m.to(x.dtype) for m in mask], counts)
+        return _ReluDrop.apply(x, self._ceiling(mask, counts, x), counts)
 
     @staticmethod
     def _ceiling(mask: Sequence[Tensor], counts: Sequence[int], like: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -57,7 +57,7 @@ class Pace(NamedTuple):
 
 def one_of_each(protocol: Protocol) -> list[Run]:
     """A run of every method of the paper, and of both kinds of discriminator."""
-    settings = {"tau_beta": 0.1, "lambda_": 0.1}
+    settings: dict[str, Any] = {"tau_beta": 0.1, "lambda_": 0.1}
     runs = [
         Run(name, 0.2, protocol=protocol, **{key: value for key, value in settings.items() if key in method.uses})
         for name, method in METHODS.items()

@@ -88,6 +88,39 @@ def targets(folder: Path | None = None) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=["where", "what", "target", "measured"])
 
 
+def computed(frame: pd.DataFrame) -> pd.DataFrame:
+    """What a training step asks of a GPU, counted without one (`simulated.csv`), and the time that puts a floor under.
+
+    Args:
+        frame: a line for each stack and GPU; see `benchmarks/simulated.py`.
+
+    Returns:
+        A line for each stack. Columns: stack, runs, launches (operators that compute), GFLOP (of matrix operations), GB (read
+        and written), peak GB (over an epoch and an evaluation), estimate GB (`work.bytes_of_run`), launching (ms), and for each
+        GPU the floor in ms; all of a step, and computed, not measured.
+    """
+    columns = ["stack", "runs", "launches", "GFLOP", "GB", "peak GB", "estimate GB", "launching"]
+    lines = []
+    for (stack, runs), rows in frame.groupby(["stack", "runs"], sort=False) if len(frame) else ():
+        first = rows.iloc[0]
+        line = [stack, runs, first.launches, first.gflop, first.gb, first.peak_gb, first.estimate_gb, first.launch_ms]
+        lines.append(dict(zip(columns, line)) | dict(zip(rows.gpu, rows[["launch_ms", "device_ms"]].max(axis=1))))
+    return pd.DataFrame(lines, columns=None if lines else columns)
+
+
+def computed_minutes(frame: pd.DataFrame) -> dict[str, float]:
+    """Minutes that the paper's comparison takes each GPU at least, by the counts of `simulated.csv`: computed, not measured.
+
+    An epoch takes the longer of launching its operators and of what the device does; stacks follow each other.
+    """
+    if frame.empty:
+        return {}
+    rows = frame[frame.stacks > 0]
+    epochs = REGISTRY["main_table"].runs("paper")[0].protocol.epochs
+    milliseconds = rows[["epoch_launch_ms", "epoch_device_ms"]].max(axis=1) * rows.stacks * epochs
+    return (milliseconds.groupby(rows.gpu, sort=False).sum() / 60_000).to_dict()
+
+
 def precision_differences(frame: pd.DataFrame) -> pd.DataFrame:
     """Accuracy in bfloat16 less accuracy in float32, paired by seed, for each configuration and metric.
 

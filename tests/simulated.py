@@ -108,7 +108,7 @@ class SimulatedTensor(Tensor):
         return self.detach().cpu().__reduce_ex__(protocol)
 
 
-class _Backend(backend_registration._DummyBackendModule):
+class _Backend(getattr(backend_registration, "_DummyBackendModule", object)):  # older versions of PyTorch have none
     """What `torch.cuda` is to CUDA: what a device can do and has room for, as much as the library asks."""
 
     def get_amp_supported_dtype(self) -> list[torch.dtype]:

@@ -1,15 +1,18 @@
 """The path a GPU takes, on a simulated device: the whole of training and evaluation, and nothing in it waits for the device."""
 
+import importlib.util
+import sys
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import simulated
 import torch
-from simulated import HostWait, MixedDevices, Simulation
+from simulated import Call, HostWait, MixedDevices, Simulation
 
-from dtcl_core import evaluate, methods, pretrain, work
-from dtcl_core.config import Run
+from dtcl_core import evaluate, methods, pretrain, speed, work
+from dtcl_core.config import Protocol, Run
 from dtcl_core.device import free_bytes
 from dtcl_core.results import Store
 
@@ -241,3 +244,56 @@ def test_free_memory_is_what_the_device_has_less_what_is_held():
         kept = torch.ones(1024, 1024, device=simulation.device)
         assert free_bytes(simulation.device) == simulated.MEMORY - 4 * 2**20
         del kept
+
+
+# --- what a GPU is asked for ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def counting(monkeypatch):
+    if not speed.FOLDER.exists():
+        pytest.skip("the benchmarks are in a checkout, not in the package")
+    monkeypatch.syspath_prepend(speed.FOLDER)
+    spec = importlib.util.spec_from_file_location("simulated_benchmark", speed.FOLDER / "simulated.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_step_of_full_size_asks_for_what_its_shapes_ask_for(counting):
+    import parts
+
+    found = counting.count(counting.standard_runs(24), "bfloat16")
+    by_hand = parts.floors(Protocol(), 24, 2, 0)
+    convolved = sum(call.flops for call in found.step if call.name.startswith("convolution"))
+    linear = 3 * 2 * 24 * 512 * 512 * 16  # images, features of the last maps, dimensions
+    assert convolved + linear == by_hand["forward"][0] + by_hand["backward"][0]
+    assert {call.dtype for call in found.step if call.name == "convolution"} == {torch.bfloat16}
+    least = sum(by_hand[part][1] for part in ("views", "dropout masks", "forward", "backward", "loss"))
+    assert least < sum(call.moved for call in found.step) < 5 * least
+    assert (found.streams, found.steps) == (1, 27)
+
+
+def test_the_papers_runs_stay_under_eight_minutes_of_a_large_gpu_by_their_counts(counting):
+    (stacks,) = counting.paper_stacks().values()
+    assert sum(map(len, stacks)) == 950 and len(stacks) == 5
+    rows = counting.rows_of("the paper's", stacks[0], len(stacks))
+    assert all(row["launches"] <= 1100 for row in rows), "launches bind before anything else does"
+    minutes = speed.computed_minutes(pd.DataFrame(rows))
+    assert minutes.keys() == {"H100 SXM", "H200 SXM"} and all(1 < m < 8 for m in minutes.values())
+
+
+@pytest.mark.parametrize("precision", ["bfloat16", "float32"])
+def test_the_estimate_of_memory_holds_and_does_not_waste(counting, precision):
+    each = work.bytes_of_run(Protocol(), precision)
+    small, large = (counting.count(counting.standard_runs(size), precision).peak for size in (24, work.GPU_STACK))
+    mixed = counting.count(counting.mixed_runs(work.GPU_STACK), precision).peak
+    assert each / 3 < (large - small) / (work.GPU_STACK - 24) < each, "of one more run"
+    assert all(work.GPU_STACK * each / 3 < peak < work.GPU_STACK * each for peak in (large, mixed))
+
+
+def test_a_floor_is_the_longer_of_operations_and_bytes_for_each_operator(counting):
+    gpu = counting.Gpu(100.0, {torch.float32: 1000.0})
+    calls = [Call("mm", torch.float32, 2000, 100), Call("add", None, 0, 300), Call("mm", torch.float32, 10, 100)]
+    assert counting.device_ms(calls, gpu) == pytest.approx(1e3 * (2 + 3 + 1))

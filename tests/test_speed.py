@@ -83,6 +83,25 @@ def test_a_seed_counts_once_when_configurations_are_pooled():
     assert speed.precision_pooled(speed.load("nothing")).empty
 
 
+def test_what_was_counted_becomes_floors_and_minutes():
+    shared = dict(runs=190, launches=1000, gflop=150.0, gb=25.0, peak_gb=4.0, estimate_gb=8.0, launch_ms=5.0)
+    shared |= dict(stack="the paper's", stacks=5, epoch_launch_ms=150.0)
+    rows = [
+        shared | dict(gpu="A", device_ms=7.0, epoch_device_ms=210.0),
+        shared | dict(gpu="B", device_ms=4.0, epoch_device_ms=120.0),
+        shared | dict(gpu="A", stack="one", runs=1, stacks=0, device_ms=0.1, epoch_device_ms=9e9),
+    ]
+    table = speed.computed(pd.DataFrame(rows))
+    assert list(table.columns[-2:]) == ["A", "B"] and len(table) == 2
+    assert table.iloc[0][["A", "B"]].tolist() == [7.0, 5.0], "the longer of what the host and the device do"
+    minutes = speed.computed_minutes(pd.DataFrame(rows))
+    assert minutes == {"A": pytest.approx(5 * 400 * 0.21 / 60), "B": pytest.approx(5 * 400 * 0.15 / 60)}
+    assert speed.computed(speed.load("nothing")).empty and speed.computed_minutes(speed.load("nothing")) == {}
+    committed = speed.load("simulated")
+    assert committed.machine.str.contains("not measured").all() and len(speed.computed(committed)) >= 4
+    assert all(minutes < 8 for minutes in speed.computed_minutes(committed).values())
+
+
 def test_the_committed_figures_can_be_read():
     assert len(speed.load("cpu")) > 5 and speed.growth(speed.load("cpu")) > 0
     assert set(speed.load("cpu_parts").part) >= {"forward", "backward", "whole step"}
