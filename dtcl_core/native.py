@@ -272,7 +272,7 @@ def asked(command: list[str], seconds: float, fed: str = "") -> tuple[int, str, 
     """Exit status, output and complaints of a command that is fed a text.
 
     Raises:
-        OSError, subprocess.TimeoutExpired: if it cannot be run, or not in so many seconds: all it started is then ended.
+        OSError, subprocess.TimeoutExpired: if it cannot be run, or takes more seconds: all it started is then ended.
     """
     with subprocess.Popen(
         command,
@@ -344,7 +344,9 @@ def kept(folder: Path, name: str) -> Path | None:
 
 
 def compiled(widths: tuple[int, ...]) -> tuple[Path, str]:
-    """The library's file, compiled if need be, and what is told of it. Its name holds what it was made from, and its digest.
+    """The library's file, compiled if need be, and what is told of it.
+
+    The file's name holds a hash of what it was made from, and its own digest.
 
     Raises:
         Unavailable: if it can be neither found nor made.
