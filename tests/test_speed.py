@@ -1,11 +1,15 @@
 """Speed figures read back: ratios from hand-made files, and an honest gap where nothing was measured."""
 
+from dataclasses import replace
+from itertools import pairwise
+
 import pandas as pd
 import pytest
 import torch
 
 from dtcl_core import __main__ as command_line
 from dtcl_core import figures, pretrain, speed
+from dtcl_core.config import Protocol
 
 
 @pytest.fixture
@@ -128,3 +132,104 @@ def test_what_came_of_tests_elsewhere_is_read_from_their_last_line(monkeypatch):
     assert outcomes("1 failed, 2 passed, 1 error in 3.1s") == {"passed": 2, "skipped": 0, "failed": 1, "errors": 1}
     with pytest.raises(ValueError, match="no tests were run"):
         outcomes("pip: no such version")
+
+
+@pytest.fixture
+def benchmarks(monkeypatch):
+    """The scripts of the folder benchmarks/ can be imported."""
+    monkeypatch.syspath_prepend(speed.FOLDER)
+
+
+def test_ratios_of_paths_are_of_medians_and_their_range_of_turns(benchmarks):
+    import paths
+
+    taken = {
+        ("trunk", 1): [1.0, 2.0, 9.0], ("operators", 1): [4.0, 6.0, 18.0],
+        ("trunk", 2): [1.0, 1.0, 3.0], ("operators", 2): [2.0, 3.0, 3.0],
+    }  # fmt: skip
+    one, two = paths.lines(taken, 6, True, operations=3e9, rate={1: 1e9, 2: 2e9})
+    assert (one["runs"], one["jitter"], one["threads"], two["threads"], two["turns"]) == (6, True, 1, 2, 3)
+    assert (one["speedup"], one["speedup_low"], one["speedup_high"]) == (3.0, 2.0, 4.0)
+    assert (two["over_one_thread"], two["over_one_thread_low"], two["over_one_thread_high"]) == (2.0, 1.0, 3.0)
+    assert one["over_one_thread"] == 1.0 and (one["trunk_ms"], one["trunk_min"], one["trunk_max"]) == (2e3, 1e3, 9e3)
+    assert (one["floor_ms"], two["floor_ms"]) == (3e3, 1.5e3)
+
+
+def test_paths_take_turns_on_their_threads_after_one_that_warms_up(benchmarks):
+    import paths
+
+    calls, before = [], torch.get_num_threads()
+
+    def contender(name):
+        return lambda: calls.append((name, torch.get_num_threads())) or float(len(calls))
+
+    taken = paths.in_turns({("trunk", 1): contender("trunk"), ("operators", 2): contender("operators")}, 2)
+    one, two = ("trunk", 1), ("operators", 2)
+    assert calls == [two, one, one, two, two, one] and torch.get_num_threads() == before
+    assert taken == {one: [3.0, 6.0], two: [4.0, 5.0]}
+    assert [paths.thread_counts(n) for n in (1, 2, 16)] == [[1], [1, 2], [1, 2, 16]]
+
+
+def test_both_paths_are_timed_or_it_is_said_why_not(tiny, benchmarks, tmp_path, monkeypatch, capsys):
+    import paths
+
+    monkeypatch.setattr(paths, "cores", lambda: 1)
+    tiny = replace(tiny, channels=(16, 16, 32))
+    trunk, _ = pretrain.choose_trunk(tiny, torch.device("cpu"), "float32")
+    if trunk is not None:
+        paths.measure(tmp_path, turns=2, sizes=[2], protocol=tiny)
+        table = speed.load("trunk_cpu", tmp_path)
+        assert table.jitter.tolist() == [False, True] and (table[["trunk_ms", "operators_ms", "floor_ms"]] > 0).all(
+            axis=None
+        )
+        (tmp_path / "trunk_cpu.csv").unlink()
+    monkeypatch.setenv("DTCL_TRUNK", "pytorch")
+    assert paths.measure(tmp_path, protocol=tiny) == [] and not list(tmp_path.iterdir())
+    assert (
+        "The trunk is not compared: steps are taken by PyTorch's operators (DTCL_TRUNK=pytorch)."
+        in capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize("colors", [1, 3])
+def test_the_trunks_multiplications_are_counted_as_by_going_through_pixels(benchmarks, colors):
+    import parts
+
+    widths, sides = (16, 48, 32), (28, 14, 7, 4)
+    forward = backward = 0
+    for block, (before, side) in enumerate(pairwise(sides)):
+        kernels = widths[block] * (widths[block - 1] if block else colors)
+        touched = [
+            (2 * y + k - 1, y) for y in range(side + 1) for k in range(3)
+        ]  # input row, output row or the one of zeros
+        rows = 3 * side
+        sees = sum(y < side and (block == 0 or 0 <= row < before) for row, y in touched)
+        seen = sum(0 <= row < before for row, _ in touched)
+        forward += rows**2 * kernels
+        backward += sees**2 * kernels + (seen**2 if block else rows**2) * kernels  # the first is computed again
+    tinted = 27 * widths[0] if colors == 1 else 0
+    found = parts.trunk_multiplications(Protocol(channels=widths), colors)
+    assert found["trunk forward"] == forward + tinted and found["trunk backward"] == backward + 2 * tinted
+    assert found["sight"] == 14 * 14 * 9 * colors * (9 * colors + 1)
+
+
+@pytest.mark.parametrize("trunk", ["auto", "pytorch"])
+def test_every_part_of_a_step_is_timed_and_most_have_a_floor(tiny, benchmarks, monkeypatch, trunk):
+    import parts
+
+    monkeypatch.setenv("DTCL_TRUNK", trunk)
+    protocol = replace(tiny, channels=(16, 16, 32))
+    rows = pd.DataFrame(parts.measure(torch.device("cpu"), 2, "float32", protocol)).set_index("part")
+    own = ["forward", "backward", "loss"] if rows.path.iloc[0] == "operators" else list(parts.MULTIPLIED)
+    assert set(rows.index) == {"views", "dropout masks", *own, "Adam", "whole step", "epoch's start", "evaluation"}
+    floors = rows.floor_ms.drop(["epoch's start", "evaluation"]).astype(float)
+    assert (floors > 0).all() and floors["whole step"] == pytest.approx(floors.drop("whole step").sum())
+
+
+def test_a_cores_peak_is_no_less_than_what_a_product_reaches(benchmarks):
+    import machine
+
+    peak = machine.peak_rate(1, times=100_000)
+    if peak is None:
+        pytest.skip("no AVX-512, or no compiler")
+    assert peak > 1e9, "a processor with such vectors does more than a billion operations a second"
