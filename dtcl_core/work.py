@@ -266,7 +266,9 @@ def train_stack(
 ) -> None:
     """Train one stack, evaluate it and store its rows and traces; a checkpoint beside the rows holds it till then."""
     checkpoint = checkpoint_path(store, members)
-    callbacks: dict[str, Any] = {} if progress is None else {"on_restore": progress.restored, "on_epoch": progress.epoch}
+    callbacks: dict[str, Any] = (
+        {} if progress is None else {"on_restore": progress.restored, "on_epoch": progress.epoch}
+    )
     stack = pretrain.train(
         trainings(members),
         device,

@@ -31,10 +31,45 @@ def test_targets_compare_the_stacks_that_training_uses_and_say_what_was_not_meas
     frame.to_csv(folder / "cuda.csv", index=False)
     pd.DataFrame({"part": ["views", "loss"], "ratio": [1.5, 2.5]}).to_csv(folder / "cuda_parts.csv", index=False)
     table = speed.targets(folder).set_index(["where", "what"]).measured
-    assert table["one GPU", "950 runs of 400 epochs"] == f"{950 * 400 * 0.0006 / 60:.1f} minutes"
+    assert table["one GPU", "950 runs of 400 epochs"] == f"{950 * 400 * 0.0006 / 60:.2f} minutes"
     assert table["one GPU", "against the plain loop"] == "13.3 times (12.3 to 15.3)"
     assert table["one GPU", "against a batched single run"] == "3.3 times"
-    assert table["one GPU", "slowest part over its floor"] == "2.5 times (loss)"
+    assert table["one GPU", "slowest part over its floor: loss"] == "2.50 times"
+
+
+def test_a_target_is_met_or_not_and_empty_where_nothing_was_measured(folder):
+    both = pd.DataFrame({"runs": [6, 6, 24, 6], "jitter": [False, False, False, True], "threads": [1, 2, 1, 1]})
+    for name, values in (("speedup", [3.5, 3.0, 3.9, 2.0]), ("over_one_thread", [1.0, 1.9, 1.0, 1.0])):
+        both[name] = values
+        both[f"{name}_low"], both[f"{name}_high"] = both[name] - 0.5, both[name] + 0.5
+    both = both.assign(
+        operators_ms=[42.0, 20.0, 120.0, 9.0], trunk_ms=10.0, floor_ms=[10.0, 5.0, 40.0, 3.0], rate_gflop_s=100.0
+    )
+    both.to_csv(folder / "trunk_cpu.csv", index=False)
+    parts = pd.DataFrame({"part": ["trunk forward", "trunk backward", "loss"] * 2, "threads": [1] * 3 + [2] * 3})
+    parts.assign(ms=[2.0, 4.0, 9.0, 9.0, 9.0, 9.0], floor_ms=[2.0, 3.0, 1.0, 1.0, 1.0, 1.0]).to_csv(
+        folder / "cpu_parts.csv"
+    )
+    cpu = speed.load("cpu", folder)
+    alone = cpu.tail(1).assign(contender="paper's runs, one thread", median_s=0.36)
+    pd.concat([cpu, alone]).to_csv(folder / "cpu.csv", index=False)
+    table = speed.targets(folder).set_index(["where", "what"])
+    found = {what: (row.measured, row.met) for (where, what), row in table.iterrows() if "CPU" in where}
+    assert found["a step of 6 runs, against PyTorch's operators"] == ("3.50 times (3.00 to 4.00)", "yes")
+    assert found["a step of 24 runs, against PyTorch's operators"] == ("3.90 times (3.40 to 4.40)", "no")
+    assert found["6 runs with colour jitter, against PyTorch's operators"] == ("2.00 times (1.50 to 2.50)", "no")
+    assert found["24 runs with colour jitter, against PyTorch's operators"] == ("not measured", "")
+    assert found["a step of 6 runs, against one core"] == ("1.90 times (1.40 to 2.40)", "yes")
+    assert found["the trunk over its floor"] == ("1.20 times", "yes")
+    assert found["the paper's runs"] == (f"{7050 * 400 * 0.36 / 3600:.1f} core-hours", "no")
+    assert found["steepest cost of adding runs"] == ("0.50 of linear", "yes")
+    assert speed.best_possible(speed.load("trunk_cpu", folder)) == (
+        "At the 100 GFLOP/s that one core of this processor reaches at most, the trunk's multiplications alone allow no more "
+        "than 4.2 times at 6 runs and 3.0 times at 24 runs, if all else took no time."
+    )
+    shown = speed.paths(speed.load("trunk_cpu", folder))
+    assert shown.jitter.tolist() == ["no", "no", "no", "yes"] and shown["at most"].tolist() == [4.2, 4.0, 3.0, 3.0]
+    assert speed.paths(speed.load("nothing")).empty and speed.best_possible(speed.load("nothing")) == ""
 
 
 def test_without_the_plain_loop_its_target_is_not_measured(folder):
@@ -89,7 +124,9 @@ def test_a_seed_counts_once_when_configurations_are_pooled():
 
 def test_the_committed_figures_can_be_read():
     assert len(speed.load("cpu")) > 5 and speed.growth(speed.load("cpu")) > 0
-    assert set(speed.load("cpu_parts").part) >= {"forward", "backward", "whole step"}
+    parts = set(speed.load("cpu_parts").part)
+    assert parts >= {"forward", "backward", "whole step"} or parts >= {"trunk forward", "trunk backward", "whole step"}
+    assert len(speed.papers_runs()) == 7050
 
 
 def test_a_stack_that_does_not_fit_costs_the_others_nothing(tiny, monkeypatch, capsys):
