@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -120,6 +121,55 @@ def test_a_seed_counts_once_when_configurations_are_pooled():
     assert table["sd of a pair"].tolist() == pytest.approx([0.02582] * 4, abs=1e-4)
     assert table["sd of a seed"].tolist() == pytest.approx([0.0707] * 4, abs=1e-3)
     assert speed.precision_pooled(speed.load("nothing")).empty
+
+
+def both_paths(seeds=10, **shifts):
+    """Accuracies by both paths, apart by noise of 0.01 and by `shifts` of a metric."""
+    draw = np.random.default_rng(0)
+    lines = []
+    for method in ("standard", "dw_pairs"):
+        for seed in range(seeds):
+            for fraction in (0.01, 1.0):
+                line = {"method": method, "seed": seed, "label_fraction": fraction}
+                for metric in speed.METRICS:
+                    line[f"{metric}_operators"] = 0.7
+                    line[f"{metric}_trunk"] = 0.7 + shifts.get(metric, 0.0) + 0.01 * draw.standard_normal()
+                lines.append(line)
+    return pd.DataFrame(lines)
+
+
+def test_paths_that_differ_by_chance_alone_agree():
+    table = speed.path_differences(both_paths())
+    assert len(table) == 2 * 2 * 4 and (table.n == 10).all() and not table.apart.any()
+    assert table.difference.abs().is_monotonic_decreasing and table.operators.tolist() == pytest.approx([0.7] * 16)
+    wide, plain = table.high - table.low, 2 * 2.262 * 0.01 / 10**0.5
+    assert wide.median() > 1.3 * plain, "intervals are no wider than that of one difference alone"
+    assert speed.equivalence(both_paths()).endswith("By the rule the two paths agree.")
+
+
+def test_a_metric_that_moves_is_found_and_a_test_id_that_moves_is_not_equivalent():
+    table = speed.path_differences(both_paths(d_test_id=0.03))
+    assert table[table.apart].metric.unique().tolist() == ["d_test_id"] and table.apart.sum() == 4
+    said = speed.equivalence(both_paths(d_test_id=0.03))
+    assert "4 of 16" in said and "): shown equivalent" in said and said.endswith("are not shown to agree.")
+    assert "not shown equivalent within 0.02" in speed.equivalence(both_paths(test_id=0.019))
+    assert speed.equivalence(both_paths(seeds=1)).endswith("not shown to agree.")
+    assert (
+        speed.equivalence(speed.load("nothing")) == "not yet run"
+        and speed.path_differences(speed.load("nothing")).empty
+    )
+
+
+def test_a_seed_that_lacks_a_method_does_not_count_for_equivalence():
+    frame = both_paths(seeds=3)
+    lacking = frame.drop(frame[(frame.seed == 2) & (frame.method == "standard")].index)
+    assert speed.path_equivalence(frame).n == 3 and speed.path_equivalence(lacking).n == 2
+    whole = frame[frame.seed < 2]
+    by_seed = (whole.test_id_trunk - whole.test_id_operators).groupby(whole.seed).mean()
+    d = speed.path_equivalence(lacking)
+    assert d.mean == pytest.approx(by_seed.mean()) and d.high - d.mean == pytest.approx(
+        6.314 * by_seed.std() / 2**0.5, rel=1e-3
+    )
 
 
 def test_the_committed_figures_can_be_read():
