@@ -76,7 +76,7 @@ def _target(
     where: str, what: str, bound: float, unit: str, found: Measured, *, at_most: bool = False
 ) -> tuple[str, ...]:
     """A line of `targets`; the bound is the least that was aimed at, or the most."""
-    met = ""
+    met = "-"
     if np.isfinite(found.value):
         met = "yes" if (found.value <= bound if at_most else found.value >= bound) else "no"
     digits = 2 if bound < 10 else 1
