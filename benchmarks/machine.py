@@ -81,7 +81,7 @@ def peak_rate(threads: int = 1, times: int = 4_000_000) -> float | None:
     with tempfile.TemporaryDirectory() as folder:
         made = f"{folder}/peak.so"
         try:
-            command = [find_compiler()[0], *FLAGS, "-x", "c++", "-", "-o", made]
+            command = [*find_compiler()[0], *FLAGS, "-x", "c++", "-", "-o", made]
             subprocess.run(command, input=PEAK, text=True, capture_output=True, check=True, timeout=60)
             run = ctypes.CDLL(made).run
         except (Unavailable, OSError, subprocess.SubprocessError):

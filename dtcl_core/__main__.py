@@ -72,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--precision",
         default="auto",
-        help="auto, float32 or bfloat16 (default: bfloat16 where the device is good at it)",
+        help="auto, float32 or bfloat16 (default: bfloat16 on a GPU that is good at it, else float32)",
     )
     run.add_argument(
         "--engine", choices=work.ENGINES, default="local", help="local, or ray for a cluster (default: local)"

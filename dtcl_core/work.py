@@ -139,9 +139,9 @@ def what_runs(stacks: Sequence[Sequence[Run]], device: torch.device, precision: 
     for members in stacks:
         _, path = pretrain.choose_trunk(members[0].protocol, device, precision)
         most[path] = max(most.get(path, 0), len(trainings(members)))
-    threads = f" on {numbered(torch.get_num_threads(), 'thread')}" if device.type == "cpu" else ""
+    threads = f", {numbered(torch.get_num_threads(), 'thread')}" if device.type == "cpu" else ""
     return [
-        f"Encoders are computed by {path} in {precision}{threads}; a stack holds up to {numbered(size, 'run')}."
+        f"Encoders are computed by {path}: {precision}{threads}, up to {numbered(size, 'run')} at once."
         for path, size in most.items()
     ]
 

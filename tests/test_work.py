@@ -66,16 +66,16 @@ def test_progress_tells_time_left_without_a_terminal(all_methods, capsys, monkey
 
 def test_what_runs_is_said_once_for_each_way(all_methods, monkeypatch):
     monkeypatch.setattr(work.torch, "get_num_threads", lambda: 4)
-    monkeypatch.setenv("DTCL_TRUNK", "pytorch")
+    monkeypatch.delenv("DTCL_TRUNK", raising=False)
     wide = [replace(run, protocol=replace(run.protocol, kernel_size=5)) for run in all_methods[:3]]
     stacks = [all_methods[:2], wide, all_methods[2:5]]
-    other = "PyTorch's operators (it has 3 x 3 kernels of stride 2, followed by norm, dropout and ReLU in this order)"
+    paths = [pretrain.choose_trunk(stack[0].protocol, torch.device("cpu"), "float32")[1] for stack in stacks]
+    assert "[8, 8, 8]" in paths[0] and "3 x 3 kernels" in paths[1] and paths[2] == paths[0], "there are not two ways"
     assert work.what_runs(stacks, torch.device("cpu"), "float32") == [
-        "Encoders are computed by PyTorch's operators (DTCL_TRUNK=pytorch) in float32 on 4 threads; a stack holds up to 3 runs.",
-        f"Encoders are computed by {other} in float32 on 4 threads; a stack holds up to 3 runs.",
+        f"Encoders are computed by {path}: float32, 4 threads, up to 3 runs at once." for path in paths[:2]
     ]
     (on_gpu,) = work.what_runs(stacks[:1], torch.device("cuda"), "bfloat16")
-    assert "(the device is cuda) in bfloat16; a stack holds up to 2 runs" in on_gpu and "thread" not in on_gpu
+    assert on_gpu.endswith("(the device is cuda): bfloat16, up to 2 runs at once.")
 
 
 def a_row(seconds, **provenance):
@@ -199,10 +199,7 @@ def test_run_and_status_from_the_command_line(tmp_path):
     arguments = ["--results", tmp_path]
     done = run("run", "main_table", "--methods", "standard,dw_pairs", "--seeds", 1, *arguments)
     assert done.returncode == 0 and "All 2 runs exist now" in done.stdout, done.stderr
-    assert (
-        len(re.findall("^Encoders are computed by .* in float32 on 1 thread; a stack holds", done.stdout, re.MULTILINE))
-        == 1
-    )
+    assert len(re.findall("^Encoders are computed by .*: float32, 1 thread, up to", done.stdout, re.MULTILINE)) == 1
     again = run("run", "main_table", "--methods", "standard,dw_pairs", "--seeds", 1, *arguments)
     assert "2 of 2 runs exist" in again.stdout
     status = run("status", *arguments)
