@@ -257,6 +257,17 @@ def test_paths_take_turns_on_their_threads_after_one_that_warms_up(benchmarks):
     assert [paths.thread_counts(n) for n in (1, 2, 16)] == [[1], [1, 2], [1, 2, 16]]
 
 
+def test_the_papers_runs_are_also_timed_on_one_thread(tiny, benchmarks, monkeypatch):
+    import compare
+
+    monkeypatch.setattr(compare, "papers_runs", lambda *_: torch.get_num_threads())
+    before = torch.get_num_threads()
+    with compare.paths.on_threads(2):
+        chosen = compare.contenders(tiny, torch.device("cpu"), "float32", [1])
+        asked = [chosen[name]() for name in ("paper's runs, one thread", "paper's runs", "paper's runs, one thread")]
+    assert asked == [1, 2, 1] and torch.get_num_threads() == before
+
+
 def test_both_paths_are_timed_or_it_is_said_why_not(tiny, benchmarks, tmp_path, monkeypatch, capsys):
     import paths
 
