@@ -1,9 +1,9 @@
-"""Every speed figure of the book: the engine beside its peers, the cost of a stack, the parts of a step.
+"""Every speed figure of the book: the engine beside its peers, the cost of a stack, both paths of a CPU, the parts of a step.
 
     python -m dtcl_core benchmark --device cpu
 
-writes `<device>.csv` and `<device>_parts.csv` beside this file. Peers and engine take turns, round after round, because
-machines are noisy: quote the ratios. The plain loop needs `lightly` and `torchvision` (the extra `benchmark`); without
+writes `<device>.csv`, `<device>_parts.csv` and on a CPU `trunk_cpu.csv` beside this file. Peers and engine take turns, round
+after round, because machines are noisy: quote the ratios. The plain loop needs `lightly` and `torchvision` (the extra `benchmark`); without
 them it is left out and no ratio to it is given. With `--all`, the other scripts of this folder follow, each with its own file.
 """
 
@@ -20,13 +20,14 @@ from pathlib import Path
 
 import machine
 import parts
+import paths
 import peers
 import torch
 
 from dtcl_core import pretrain, work
 from dtcl_core.checks import checked_number
 from dtcl_core.config import Protocol, Run
-from dtcl_core.device import tune_cpu_memory, resolve_device, resolve_precision
+from dtcl_core.device import resolve_device, resolve_precision, tune_cpu_memory
 from dtcl_core.experiments import REGISTRY, listed_numbers
 from dtcl_core.results import check_writable
 
@@ -93,12 +94,16 @@ def contenders(protocol: Protocol, device: torch.device, precision: str, sizes: 
     chosen[f"torch.func, {many} models"] = lambda: peers.ensemble(protocol, device, many)
     chosen["the engine's stacks"] = lambda: stacks(protocol, device, precision, sizes)
     chosen["paper's runs"] = lambda: papers_runs(device, precision)
+    if device.type == "cpu":  # what a core of many does, a process each
+        chosen["paper's runs, one thread"] = paths.on_threads(1)(lambda: papers_runs(device, precision))
     return chosen
 
 
 def table(times: dict[str, list[float]], precision: str, device: torch.device) -> list[dict]:
     """A row for every contender that finished a round."""
     peer = "float32 (convolutions TF32)" if device.type == "cuda" else "float32"  # PyTorch's default
+    trunk, _ = pretrain.choose_trunk(Protocol(), device, precision)
+    ours = "operators" if trunk is None else "trunk"
     rows = []
     for name, taken in times.items():
         if taken:
@@ -112,10 +117,23 @@ def table(times: dict[str, list[float]], precision: str, device: torch.device) -
                 "speedup_low": min(ratios, default=""),
                 "speedup_high": max(ratios, default=""),
                 "precision": precision if name.startswith(("engine", "paper")) else peer,
+                "path": ours if name.startswith(("engine", "paper")) else "operators",
                 "rounds": len(taken),
             }
             rows.append(figures | machine.origin(device))
     return rows
+
+
+def measure_parts(device: torch.device, largest: int, precision: str, out: Path) -> None:
+    """The parts of a step, of a stack no larger than `largest`: on a CPU on each number of threads."""
+    if device.type == "cpu":
+        rows = []
+        for threads in paths.thread_counts(paths.cores()):
+            with paths.on_threads(threads):
+                rows += parts.measure(device, min(largest, work.CPU_STACK), precision)
+    else:
+        rows = parts.measure(device, min(largest, work.GPU_STACK), precision)
+    machine.write(out / f"{device.type}_parts.csv", rows)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -151,8 +169,9 @@ def main(arguments: list[str] | None = None) -> None:
                 print(f"round {number + 1}: {of:<24}{seconds:10.4f} s a run-epoch", flush=True)
         if rows := table(times, precision, device):  # after every round: a lease may end before the last
             machine.write(options.out / f"{device.type}.csv", rows)
-    best = sizes[-1] if device.type == "cpu" else min(192, sizes[-1])
-    parts.measure(device, min(best, 6) if device.type == "cpu" else best, precision, options.out)
+    if device.type == "cpu":
+        paths.measure(options.out)
+    measure_parts(device, sizes[-1], precision, options.out)
     if options.all:
         for command in (["memory", device.type], ["rounding", device.type], ["determinism", device.type],
                         ["precision", "--device", str(device)]):  # fmt: skip

@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import csv
+import ctypes
 import statistics
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
 
 import torch
 
+from dtcl_core.native import FLAGS, Unavailable, find_compiler
 from dtcl_core.provenance import SOURCES, cpu_name
+
+CHAINS = 24  # of multiplications that wait for nothing but themselves: more than a core has under way, fewer than its registers
+PEAK = """
+typedef float V __attribute__((vector_size(64)));
+extern "C" float run(long times, float x) {
+  V k = x - V{}, DECLARED;
+  while (times--) { STEPS }
+  return (SUM)[0];
+}
+"""
+PEAK = PEAK.replace("DECLARED", ", ".join(f"a{i} = k" for i in range(CHAINS)))
+PEAK = PEAK.replace("STEPS", " ".join(f'a{i} = a{i} * k + k; __asm__("" : "+v"(a{i}));' for i in range(CHAINS)))
+PEAK = PEAK.replace("SUM", " + ".join(f"a{i}" for i in range(CHAINS)))
 
 
 def name_of(device: torch.device) -> str:
@@ -51,6 +69,31 @@ def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
     n = 8192 if device.type == "cuda" else 2048
     a, b = (torch.randn(n, n, device=device, dtype=dtype) for _ in range(2))
     return 2 * n**3 / seconds(lambda: a @ b, device)
+
+
+def peak_rate(threads: int = 1, times: int = 4_000_000) -> float | None:
+    """Most floating-point operations a second of cores that multiply and add in registers.
+
+    None without AVX-512 or a compiler.
+    """
+    if torch.backends.cpu.get_cpu_capability() != "AVX512":
+        return None
+    with tempfile.TemporaryDirectory() as folder:
+        made = f"{folder}/peak.so"
+        try:
+            command = [*find_compiler()[0], *FLAGS, "-x", "c++", "-", "-o", made]
+            subprocess.run(command, input=PEAK, text=True, capture_output=True, check=True, timeout=60)
+            run = ctypes.CDLL(made).run
+        except (Unavailable, OSError, subprocess.SubprocessError):
+            return None
+        run.argtypes, run.restype = (ctypes.c_long, ctypes.c_float), ctypes.c_float
+        with ThreadPoolExecutor(threads) as pool:  # ctypes lets other threads run meanwhile
+            taken = []
+            for _ in range(7):
+                began = time.perf_counter()
+                list(pool.map(lambda _: run(times, 0.5), range(threads)))
+                taken.append(time.perf_counter() - began)
+    return threads * times * CHAINS * 16 * 2 / min(taken)
 
 
 def origin(device: torch.device) -> dict[str, str | int]:

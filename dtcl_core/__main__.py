@@ -72,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--precision",
         default="auto",
-        help="auto, float32 or bfloat16 (default: bfloat16 where the device is good at it)",
+        help="auto, float32 or bfloat16 (default: bfloat16 on a GPU that is good at it, else float32)",
     )
     run.add_argument(
         "--engine", choices=work.ENGINES, default="local", help="local, or ray for a cluster (default: local)"
@@ -205,7 +205,9 @@ def status_command(options: argparse.Namespace) -> int:
     rows = {smoke: store.rows() for smoke, store in stores.items()}
     pace = work.seconds_an_image([row for kept in rows.values() for row in kept.values()], device)
     width = max(map(len, REGISTRY)) + 2
-    print(f"{'experiment':<{width}}{'preset':<8}{'runs':>7}{'present':>9}{'missing':>9}{'time left':>12}")
+    print(
+        f"{'experiment':<{width}}{'preset':<8}{'runs':>7}{'present':>9}{'missing':>9}{'time left':>12}{'core-hours':>12}"
+    )
     for name, experiment in REGISTRY.items():
         for preset in PRESETS:
             runs = {run.key: run for run in experiment.runs(preset)}
@@ -216,13 +218,20 @@ def status_command(options: argparse.Namespace) -> int:
                 if key not in present or (wants_trace(run) and store.trace(run) is None)
             ]
             images = sum(work.image_epochs(run) for run in left)
-            time_left = work.readable_time(pace * images) if pace or not left else "?"
-            print(f"{name:<{width}}{preset:<8}{len(runs):>7}{len(runs) - len(left):>9}{len(left):>9}{time_left:>12}")
-    if pace:
-        epoch = pace * Protocol().split_sizes[0]
-        print(f"Time left is for one process on {device}, at the {epoch:.3g} s a run-epoch of the rows it trained.")
+            time_left = work.readable_time(pace.seconds * images) if pace.seconds or not left else "?"
+            hours = "?" if pace.core_seconds is None else f"{pace.core_seconds * images / 3600:.1f}"
+            print(
+                f"{name:<{width}}{preset:<8}{len(runs):>7}{len(runs) - len(left):>9}{len(left):>9}{time_left:>12}{hours:>12}"
+            )
+    if pace.seconds:
+        epoch = pace.seconds * Protocol().split_sizes[0]
+        print(f"Time left is for one process on {device}, at {epoch:.3g} s a run-epoch, the median of {pace.told};")
+        if pace.core_seconds is not None:
+            print(
+                "core-hours are the same times its threads; a process a core, with --shard I/N each, shares them out."
+            )
     else:
-        print(f"No row was trained on {device} yet, so there is no telling how long the rest takes.")
+        print(f"There is no telling how long the rest takes: {pace.told}.")
     return 0
 
 

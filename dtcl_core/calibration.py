@@ -173,7 +173,7 @@ def experiment(preset: str) -> list[dict[str, Any]]:
 
 def anchors() -> pd.DataFrame:
     """The reported numbers that a choice may be fitted to: group, method, tau_alpha, metric, label_fraction, reported."""
-    lines = []
+    lines: list[tuple[Any, ...]] = []
     for group, method in (("standard", "standard"), ("oracle", "color_jitter")):
         for fraction in FRACTIONS:
             told = reported.main_comparison(label_fraction=fraction)

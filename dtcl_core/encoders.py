@@ -35,7 +35,8 @@ def write(encoder: Encoder, runs: Sequence[Run], folder: Path) -> dict[str, str]
     """
     arrays = {name: value.detach().float().cpu().numpy() for name, value in encoder.state_dict().items()}
     memory = io.BytesIO()
-    np.savez(memory, **{KEYS: np.array([run.training.key for run in runs])}, **arrays)
+    arrays[KEYS] = np.array([run.training.key for run in runs])
+    np.savez(memory, **arrays)
     content = memory.getvalue()
     target = folder / f"{hashlib.sha256(content).hexdigest()[:24]}.npz"
     temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")

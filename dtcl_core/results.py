@@ -141,8 +141,9 @@ def check_draws(draws: Draws, metrics: dict[str, dict[str, float | None]], count
             each = draws[fraction][name]
             if len(each) != (count if float(fraction) < 1 else 1):
                 raise ValueError(f"it has {len(each)} draws of labels at {fraction}")
-            whole = None if None in each else sum(each) / len(each)  # type: ignore[arg-type]
-            if (whole is None) != (value is None) or (value is not None and abs(whole - value) > ROUNDING):
+            finite = [one for one in each if one is not None]
+            whole = sum(finite) / len(finite) if len(finite) == len(each) else None
+            if (whole is None) != (value is None) or abs((whole or 0.0) - (value or 0.0)) > ROUNDING:
                 raise ValueError(f"its {name} at {fraction} is not the mean of its draws")
 
 
@@ -345,7 +346,7 @@ def disagree(one: dict[str, Any], other: dict[str, Any]) -> bool:
     if "diverged" in (one["status"], other["status"]):
         return one["status"] != other["status"]
     pairs = [(one["metrics"][f][name], other["metrics"][f][name]) for f in FRACTIONS for name in METRICS]
-    return any(abs(a - b) > ROUNDING for a, b in pairs)
+    return any(abs((a or 0.0) - (b or 0.0)) > ROUNDING for a, b in pairs)
 
 
 def protocol_hash(protocol: Protocol) -> str:

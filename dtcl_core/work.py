@@ -16,7 +16,8 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
 import torch
 from tqdm import tqdm
@@ -26,12 +27,13 @@ from .checks import checked_choice
 from .config import Protocol, Run
 from .device import free_bytes, is_accelerator, release_memory, resolve_device, resolve_precision
 from .encoder import IMAGE_SIZE, dropout_shapes
+from .provenance import machine
 from .results import Store, default_path, make_rows
 from .streams import stream_of
 
 LINE_SECONDS = 60.0
 STALE_SECONDS = 86400.0
-CPU_STACK = 6  # four times as many take a fifth less time (benchmarks/cpu.csv), but rows land four times as late
+CPU_STACK = 6  # four times as many are little faster (benchmarks/trunk_cpu.csv), but rows land four times as late
 GPU_STACK = 192  # keeps a large GPU busy; more would only delay rows
 MEMORY_SHARE = 0.7  # of what is free, for what the estimate below leaves out
 ENGINES = ("local", "ray")
@@ -126,14 +128,66 @@ def image_epochs(run: Run) -> int:
     return run.protocol.epochs * run.protocol.split_sizes[0]
 
 
-def seconds_an_image(rows: Sequence[dict], device: torch.device) -> float:
-    """Median time that one image took a run in rows trained on such a device; 0 if there is none."""
-    paces = sorted(
-        row["provenance"]["seconds"] / image_epochs(Run.from_dict(row["run"]))
-        for row in rows
-        if row["provenance"].get("device") == device.type and row["provenance"].get("seconds")
-    )
-    return paces[len(paces) // 2] if paces else 0.0
+def numbered(count: int, noun: str) -> str:
+    """A count and its noun: 1 thread, 2 threads."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def what_runs(stacks: Sequence[Sequence[Run]], device: torch.device, precision: str) -> list[str]:
+    """What will train stacks, a line for each way in which their encoders are computed."""
+    most: dict[str, int] = {}
+    for members in stacks:
+        _, path = pretrain.choose_trunk(members[0].protocol, device, precision)
+        most[path] = max(most.get(path, 0), len(trainings(members)))
+    threads = f", {numbered(torch.get_num_threads(), 'thread')}" if device.type == "cpu" else ""
+    return [
+        f"Encoders are computed by {path}: {precision}{threads}, up to {numbered(size, 'run')} at once."
+        for path, size in most.items()
+    ]
+
+
+class Pace(NamedTuple):
+    """What training took, by rows.
+
+    Attributes:
+        seconds: an image took a run, by the clock of one process; 0 if there is no row to tell.
+        core_seconds: the same times threads; None if no row tells its threads.
+        told: which rows say so.
+    """
+
+    seconds: float
+    core_seconds: float | None
+    told: str
+
+
+def seconds_an_image(rows: Sequence[dict], device: torch.device) -> Pace:
+    """Median time that one image took a run, in the rows most like what would be trained on this device now.
+
+    What counts first is the path (trunk or PyTorch's operators, and precision), then the processor, then threads.
+    """
+    precision = resolve_precision("auto", device)
+    trunk, path = pretrain.choose_trunk(Protocol(), device, precision)
+    now = machine(device)
+    usable = [r for r in rows if r["provenance"].get("device") == device.type and r["provenance"].get("seconds")]
+    if not usable:
+        return Pace(0.0, None, f"no row was trained on {device} yet")
+
+    def likeness(row: dict) -> tuple[bool, ...]:
+        was = row["provenance"]
+        same_path = (bool(was.get("trunk")), was.get("precision")) == (trunk is not None, precision)
+        same = [was.get(name) == now[name] for name in ("device_name", "threads")]
+        return (same_path, *same, was.get("threads") is not None)
+
+    best = max(map(likeness, usable))
+    chosen = [row for row in usable if likeness(row) == best]
+    paces = [row["provenance"]["seconds"] / image_epochs(Run.from_dict(row["run"])) for row in chosen]
+    threads = [row["provenance"].get("threads") for row in chosen]
+    cores = [pace * count for pace, count in zip(paces, threads) if count]
+    where = "this processor" if best[1] else "other processors"
+    on = " and ".join(numbered(count, "thread") for count in sorted({count for count in threads if count}))
+    by = f"by {path}" if best[0] else f"by another path, as none is yet by {path}"
+    told = f"{numbered(len(chosen), 'row')} of {where}{f' on {on}' if on else ''} {by}"
+    return Pace(median(paces), median(cores) if cores else None, told)
 
 
 def readable_time(seconds: float) -> str:
@@ -212,7 +266,9 @@ def train_stack(
 ) -> None:
     """Train one stack, evaluate it and store its rows and traces; a checkpoint beside the rows holds it till then."""
     checkpoint = checkpoint_path(store, members)
-    callbacks: dict[str, Any] = {} if progress is None else {"on_restore": progress.restored, "on_epoch": progress.epoch}
+    callbacks: dict[str, Any] = (
+        {} if progress is None else {"on_restore": progress.restored, "on_epoch": progress.epoch}
+    )
     stack = pretrain.train(
         trainings(members),
         device,
@@ -265,7 +321,7 @@ def compute(
         record: which runs must have a trace too (`traces.Trace`); those without one are trained.
         engine: "local", or "ray" for the machines of a Ray cluster (see `cluster`).
         should_stop: asked before every training step.
-        quiet: no progress at all.
+        quiet: no progress at all, nor a line that says what runs.
 
     Returns:
         How many runs were trained.
@@ -289,6 +345,8 @@ def compute(
     if not stacks:
         return 0
     store.check_writable()
+    if not quiet:
+        print(*what_runs(stacks, where, precision), sep="\n", flush=True)
     progress = Progress(stacks, quiet)
     try:
         while stacks:

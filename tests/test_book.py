@@ -259,7 +259,7 @@ def test_a_failing_chapter_fails_the_build(tmp_path, source):
 def made_up_row(seed, test_ood):
     scores = {fraction: {**dict.fromkeys(results.METRICS, 0.5), "test_ood": test_ood} for fraction in results.FRACTIONS}
     run = Run(seed=seed)
-    told = {"precision": "float32", "stack": 1, "seconds": 1.0, "created": "2026"}
+    told = {"precision": "float32", "stack": 1, "seconds": 1.0, "created": "2026-01-01T00:00:00+00:00"}
     told |= provenance.machine(torch.device("cpu"))
     return {"key": run.key, "run": run.to_dict(), "metrics": scores, "status": "ok", "provenance": told}
 

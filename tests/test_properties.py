@@ -211,7 +211,7 @@ def test_a_command_line_runs_or_is_refused_in_a_line(command, nothing_is_handed_
         "precision": "float32",
         "stack": 1,
         "seconds": 1.0,
-        "created": "2026",
+        "created": "2026-01-01T00:00:00+00:00",
         **provenance.machine(torch.device("cpu")),
     }
     row = {"key": run.key, "run": run.to_dict(), "metrics": scores, "status": "ok", "provenance": told}

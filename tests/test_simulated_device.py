@@ -18,7 +18,7 @@ from dtcl_core.results import Store
 
 # Where the host may wait for the device, by what is being done; an epoch is not among it.
 SET_UP = ("pretrain.Stack.__init__",)
-EVALUATION = ("evaluate.evaluate",)
+EVALUATION = ("evaluate.measure",)
 CHECKPOINTS = ("checkpoint.write_checkpoint", "checkpoint.placed", "pretrain.Stack.restore")
 TRACES = ("traces.traces_of",)
 
@@ -154,7 +154,7 @@ def test_training_that_was_stopped_goes_on_from_its_checkpoint(every_method, tmp
 
 def test_rows_are_stored_as_from_any_device(all_methods, tmp_path):
     store, runs = Store(tmp_path), all_methods[:4]
-    with Simulation() as simulation, simulation.waiting_in(*SET_UP, *EVALUATION, *CHECKPOINTS):
+    with Simulation() as simulation, simulation.waiting_in(*SET_UP, *EVALUATION, *CHECKPOINTS, "encoders.write"):
         assert work.compute(runs, store, simulated.KIND, quiet=True) == len(runs)
     rows = store.rows()
     assert rows.keys() == {run.key for run in runs}
@@ -265,7 +265,7 @@ def test_a_step_of_full_size_asks_for_what_its_shapes_ask_for(counting):
     import parts
 
     found = counting.count(counting.standard_runs(24), "bfloat16")
-    by_hand = parts.floors(Protocol(), 24, 2, 0)
+    by_hand = parts.operator_floors(Protocol(), 24, 2, 0)
     convolved = sum(call.flops for call in found.step if call.name.startswith("convolution"))
     linear = 3 * 2 * 24 * 512 * 512 * 16  # images, features of the last maps, dimensions
     assert convolved + linear == by_hand["forward"][0] + by_hand["backward"][0]

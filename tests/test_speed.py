@@ -1,11 +1,16 @@
 """Speed figures read back: ratios from hand-made files, and an honest gap where nothing was measured."""
 
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
 import pandas as pd
 import pytest
 import torch
 
 from dtcl_core import __main__ as command_line
 from dtcl_core import figures, pretrain, speed
+from dtcl_core.config import Protocol
 
 
 @pytest.fixture
@@ -27,10 +32,45 @@ def test_targets_compare_the_stacks_that_training_uses_and_say_what_was_not_meas
     frame.to_csv(folder / "cuda.csv", index=False)
     pd.DataFrame({"part": ["views", "loss"], "ratio": [1.5, 2.5]}).to_csv(folder / "cuda_parts.csv", index=False)
     table = speed.targets(folder).set_index(["where", "what"]).measured
-    assert table["one GPU", "950 runs of 400 epochs"] == f"{950 * 400 * 0.0006 / 60:.1f} minutes"
+    assert table["one GPU", "950 runs of 400 epochs"] == f"{950 * 400 * 0.0006 / 60:.2f} minutes"
     assert table["one GPU", "against the plain loop"] == "13.3 times (12.3 to 15.3)"
     assert table["one GPU", "against a batched single run"] == "3.3 times"
-    assert table["one GPU", "slowest part over its floor"] == "2.5 times (loss)"
+    assert table["one GPU", "slowest part over its floor: loss"] == "2.50 times"
+
+
+def test_a_target_is_met_or_not_and_open_where_nothing_was_measured(folder):
+    both = pd.DataFrame({"runs": [6, 6, 24, 6], "jitter": [False, False, False, True], "threads": [1, 2, 1, 1]})
+    for name, values in (("speedup", [3.5, 3.0, 3.9, 2.0]), ("over_one_thread", [1.0, 1.9, 1.0, 1.0])):
+        both[name] = values
+        both[f"{name}_low"], both[f"{name}_high"] = both[name] - 0.5, both[name] + 0.5
+    both = both.assign(
+        operators_ms=[42.0, 20.0, 120.0, 9.0], trunk_ms=10.0, floor_ms=[10.0, 5.0, 40.0, 3.0], rate_gflop_s=100.0
+    )
+    both.to_csv(folder / "trunk_cpu.csv", index=False)
+    parts = pd.DataFrame({"part": ["trunk forward", "trunk backward", "loss"] * 2, "threads": [1] * 3 + [2] * 3})
+    parts.assign(ms=[2.0, 4.0, 9.0, 9.0, 9.0, 9.0], floor_ms=[2.0, 3.0, 1.0, 1.0, 1.0, 1.0]).to_csv(
+        folder / "cpu_parts.csv"
+    )
+    cpu = speed.load("cpu", folder)
+    alone = cpu.tail(1).assign(contender="paper's runs, one thread", median_s=0.36)
+    pd.concat([cpu, alone]).to_csv(folder / "cpu.csv", index=False)
+    table = speed.targets(folder).set_index(["where", "what"])
+    found = {what: (row.measured, row.met) for (where, what), row in table.iterrows() if "CPU" in where}
+    assert found["a step of 6 runs, against PyTorch's operators"] == ("3.50 times (3.00 to 4.00)", "yes")
+    assert found["a step of 24 runs, against PyTorch's operators"] == ("3.90 times (3.40 to 4.40)", "no")
+    assert found["6 runs with colour jitter, against PyTorch's operators"] == ("2.00 times (1.50 to 2.50)", "no")
+    assert found["24 runs with colour jitter, against PyTorch's operators"] == ("not measured", "-")
+    assert found["a step of 6 runs, against one core"] == ("1.90 times (1.40 to 2.40)", "yes")
+    assert found["the trunk over its floor"] == ("1.20 times", "yes")
+    assert found["the paper's runs"] == (f"{7050 * 400 * 0.36 / 3600:.1f} core-hours", "no")
+    assert found["steepest cost of adding runs"] == ("0.50 of linear", "yes")
+    assert speed.best_possible(speed.load("trunk_cpu", folder)) == (
+        "At the 100 GFLOP/s that one core of this processor reaches at most, the trunk's multiplications alone allow no more "
+        "than 4.2 times at 6 runs and 3.0 times at 24 runs, if all else took no time."
+    )
+    shown = speed.paths(speed.load("trunk_cpu", folder))
+    assert shown.jitter.tolist() == ["no", "no", "no", "yes"] and shown["at most"].tolist() == [4.2, 4.0, 3.0, 3.0]
+    assert speed.paths(speed.load("nothing")).empty and speed.best_possible(speed.load("nothing")) == ""
 
 
 def test_without_the_plain_loop_its_target_is_not_measured(folder):
@@ -102,9 +142,60 @@ def test_what_was_counted_becomes_floors_and_minutes():
     assert all(minutes < 8 for minutes in speed.computed_minutes(committed).values())
 
 
+def both_paths(seeds=10, **shifts):
+    """Accuracies by both paths, apart by noise of 0.01 and by `shifts` of a metric."""
+    draw = np.random.default_rng(0)
+    lines = []
+    for method in ("standard", "dw_pairs"):
+        for seed in range(seeds):
+            for fraction in (0.01, 1.0):
+                line = {"method": method, "seed": seed, "label_fraction": fraction}
+                for metric in speed.METRICS:
+                    line[f"{metric}_operators"] = 0.7
+                    line[f"{metric}_trunk"] = 0.7 + shifts.get(metric, 0.0) + 0.01 * draw.standard_normal()
+                lines.append(line)
+    return pd.DataFrame(lines)
+
+
+def test_paths_that_differ_by_chance_alone_agree():
+    table = speed.path_differences(both_paths())
+    assert len(table) == 2 * 2 * 4 and (table.n == 10).all() and not table.apart.any()
+    assert table.difference.abs().is_monotonic_decreasing and table.operators.tolist() == pytest.approx([0.7] * 16)
+    wide, plain = table.high - table.low, 2 * 2.262 * 0.01 / 10**0.5
+    assert wide.median() > 1.3 * plain, "intervals are no wider than that of one difference alone"
+    assert speed.equivalence(both_paths()).endswith("By the rule the two paths agree.")
+
+
+def test_a_metric_that_moves_is_found_and_a_test_id_that_moves_is_not_equivalent():
+    table = speed.path_differences(both_paths(d_test_id=0.03))
+    assert table[table.apart].metric.unique().tolist() == ["d_test_id"] and table.apart.sum() == 4
+    said = speed.equivalence(both_paths(d_test_id=0.03))
+    assert "4 of 16" in said and "): shown equivalent" in said and said.endswith("are not shown to agree.")
+    assert "not shown equivalent within 0.02" in speed.equivalence(both_paths(test_id=0.019))
+    assert speed.equivalence(both_paths(seeds=1)).endswith("not shown to agree.")
+    assert (
+        speed.equivalence(speed.load("nothing")) == "not yet run"
+        and speed.path_differences(speed.load("nothing")).empty
+    )
+
+
+def test_a_seed_that_lacks_a_method_does_not_count_for_equivalence():
+    frame = both_paths(seeds=3)
+    lacking = frame.drop(frame[(frame.seed == 2) & (frame.method == "standard")].index)
+    assert speed.path_equivalence(frame).n == 3 and speed.path_equivalence(lacking).n == 2
+    whole = frame[frame.seed < 2]
+    by_seed = (whole.test_id_trunk - whole.test_id_operators).groupby(whole.seed).mean()
+    d = speed.path_equivalence(lacking)
+    assert d.mean == pytest.approx(by_seed.mean()) and d.high - d.mean == pytest.approx(
+        6.314 * by_seed.std() / 2**0.5, rel=1e-3
+    )
+
+
 def test_the_committed_figures_can_be_read():
     assert len(speed.load("cpu")) > 5 and speed.growth(speed.load("cpu")) > 0
-    assert set(speed.load("cpu_parts").part) >= {"forward", "backward", "whole step"}
+    parts = set(speed.load("cpu_parts").part)
+    assert parts >= {"forward", "backward", "whole step"} or parts >= {"trunk forward", "trunk backward", "whole step"}
+    assert len(speed.papers_runs()) == 7050
 
 
 def test_a_stack_that_does_not_fit_costs_the_others_nothing(tiny, monkeypatch, capsys):
@@ -147,3 +238,112 @@ def test_what_came_of_tests_elsewhere_is_read_from_their_last_line(monkeypatch):
     assert outcomes("1 failed, 2 passed, 1 error in 3.1s") == {"passed": 2, "skipped": 0, "failed": 1, "errors": 1}
     with pytest.raises(ValueError, match="no tests were run"):
         outcomes("pip: no such version")
+
+
+@pytest.fixture
+def benchmarks(monkeypatch):
+    """The scripts of the folder benchmarks/ can be imported."""
+    monkeypatch.syspath_prepend(speed.FOLDER)
+
+
+def test_ratios_of_paths_are_of_medians_and_their_range_of_turns(benchmarks):
+    import paths
+
+    taken = {
+        ("trunk", 1): [1.0, 2.0, 9.0], ("operators", 1): [4.0, 6.0, 18.0],
+        ("trunk", 2): [1.0, 1.0, 3.0], ("operators", 2): [2.0, 3.0, 3.0],
+    }  # fmt: skip
+    one, two = paths.lines(taken, 6, True, operations=3e9, rate={1: 1e9, 2: 2e9})
+    assert (one["runs"], one["jitter"], one["threads"], two["threads"], two["turns"]) == (6, True, 1, 2, 3)
+    assert (one["speedup"], one["speedup_low"], one["speedup_high"]) == (3.0, 2.0, 4.0)
+    assert (two["over_one_thread"], two["over_one_thread_low"], two["over_one_thread_high"]) == (2.0, 1.0, 3.0)
+    assert one["over_one_thread"] == 1.0 and (one["trunk_ms"], one["trunk_min"], one["trunk_max"]) == (2e3, 1e3, 9e3)
+    assert (one["floor_ms"], two["floor_ms"]) == (3e3, 1.5e3)
+
+
+def test_paths_take_turns_on_their_threads_after_one_that_warms_up(benchmarks):
+    import paths
+
+    calls, before = [], torch.get_num_threads()
+
+    def contender(name):
+        return lambda: calls.append((name, torch.get_num_threads())) or float(len(calls))
+
+    taken = paths.in_turns({("trunk", 1): contender("trunk"), ("operators", 2): contender("operators")}, 2)
+    one, two = ("trunk", 1), ("operators", 2)
+    assert calls == [two, one, one, two, two, one] and torch.get_num_threads() == before
+    assert taken == {one: [3.0, 6.0], two: [4.0, 5.0]}
+    assert [paths.thread_counts(n) for n in (1, 2, 16)] == [[1], [1, 2], [1, 2, 16]]
+
+
+def test_the_papers_runs_are_also_timed_on_one_thread(tiny, benchmarks, monkeypatch):
+    import compare
+
+    monkeypatch.setattr(compare, "papers_runs", lambda *_: torch.get_num_threads())
+    before = torch.get_num_threads()
+    with compare.paths.on_threads(2):
+        chosen = compare.contenders(tiny, torch.device("cpu"), "float32", [1])
+        asked = [chosen[name]() for name in ("paper's runs, one thread", "paper's runs", "paper's runs, one thread")]
+    assert asked == [1, 2, 1] and torch.get_num_threads() == before
+
+
+def test_both_paths_are_timed_or_it_is_said_why_not(tiny, benchmarks, tmp_path, monkeypatch, capsys):
+    import paths
+
+    monkeypatch.setattr(paths, "cores", lambda: 1)
+    tiny = replace(tiny, channels=(16, 16, 32))
+    trunk, _ = pretrain.choose_trunk(tiny, torch.device("cpu"), "float32")
+    if trunk is not None:
+        paths.measure(tmp_path, turns=2, sizes=[2], protocol=tiny)
+        table = speed.load("trunk_cpu", tmp_path)
+        assert table.jitter.tolist() == [False, True] and (table[["trunk_ms", "operators_ms", "floor_ms"]] > 0).all(
+            axis=None
+        )
+        (tmp_path / "trunk_cpu.csv").unlink()
+    monkeypatch.setenv("DTCL_TRUNK", "pytorch")
+    assert paths.measure(tmp_path, protocol=tiny) == [] and not list(tmp_path.iterdir())
+    assert "The trunk is not compared: steps are taken by PyTorch's operators, as asked for." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("colors", [1, 3])
+def test_the_trunks_multiplications_are_counted_as_by_going_through_pixels(benchmarks, colors):
+    import parts
+
+    widths, sides = (16, 48, 32), (28, 14, 7, 4)
+    forward = backward = 0
+    for block, (before, side) in enumerate(pairwise(sides)):
+        kernels = widths[block] * (widths[block - 1] if block else colors)
+        touched = [
+            (2 * y + k - 1, y) for y in range(side + 1) for k in range(3)
+        ]  # input row, output row or the one of zeros
+        rows = 3 * side
+        sees = sum(y < side and (block == 0 or 0 <= row < before) for row, y in touched)
+        seen = sum(0 <= row < before for row, _ in touched)
+        forward += rows**2 * kernels
+        backward += sees**2 * kernels + (seen**2 if block else rows**2) * kernels  # the first is computed again
+    tinted = 27 * widths[0] if colors == 1 else 0
+    found = parts.trunk_multiplications(Protocol(channels=widths), colors)
+    assert found["trunk forward"] == forward + tinted and found["trunk backward"] == backward + 2 * tinted
+    assert found["sight"] == 14 * 14 * 9 * colors * (9 * colors + 1)
+
+
+@pytest.mark.parametrize("trunk", ["auto", "pytorch"])
+def test_every_part_of_a_step_is_timed_and_most_have_a_floor(tiny, benchmarks, monkeypatch, trunk):
+    import parts
+
+    monkeypatch.setenv("DTCL_TRUNK", trunk)
+    protocol = replace(tiny, channels=(16, 16, 32))
+    rows = pd.DataFrame(parts.measure(torch.device("cpu"), 2, "float32", protocol)).set_index("part")
+    own = ["forward", "backward", "loss"] if rows.path.iloc[0] == "operators" else list(parts.MULTIPLIED)
+    assert set(rows.index) == {"views", "dropout masks", *own, "Adam", "whole step", "epoch's start", "evaluation"}
+    floors = rows.floor_ms.drop(["epoch's start", "evaluation"]).astype(float)
+    assert (floors > 0).all() and floors["whole step"] == pytest.approx(floors.drop("whole step").sum())
+
+
+def test_a_cores_peak_is_no_less_than_what_a_product_reaches(benchmarks):
+    import machine
+
+    peak = machine.peak_rate(1, times=100_000)
+    if peak is None:
+        pytest.skip("no AVX-512, or no compiler")
+    assert peak > 1e9, "a processor with such vectors does more than a billion operations a second"

@@ -328,3 +328,33 @@ def test_description_counts_discriminators_and_heads_as_cells():
     assert "Standard CL                      0      5     70" in tables.describe(
         "projector_head", "laptop", heads, results.frame([])
     )
+
+
+def by_definition(p_values, alpha=0.05):
+    """Holm's correction as it is written: which hypotheses are rejected."""
+    rejected, order = set(), sorted(range(len(p_values)), key=lambda i: p_values[i])
+    for k, place in enumerate(order):
+        if p_values[place] > alpha / (len(p_values) - k):
+            break
+        rejected.add(place)
+    return rejected
+
+
+def test_intervals_at_holms_confidences_exclude_zero_where_holm_rejects():
+    draw = np.random.default_rng(1)
+    counts = set()
+    for _ in range(50):
+        family = [draw.normal(shift, 1, 8) for shift in (0, 0.5, 1, 1.5, 2, 3)]
+        p_values = [statistics.p_value(x) for x in family]
+        intervals = [statistics.mean_interval(x, c) for x, c in zip(family, statistics.holm_confidences(p_values))]
+        apart = {i for i, interval in enumerate(intervals) if interval.low > 0 or interval.high < 0}
+        assert apart == by_definition(p_values)
+        counts.add(len(apart))
+    assert len(counts) > 3, "the families do not differ enough to tell"
+
+
+def test_a_p_value_without_spread_or_pairs():
+    assert (
+        statistics.p_value([0.0, 0.0]) == 1 and statistics.p_value([0.1, 0.1]) == 0 and statistics.p_value([0.3]) == 1
+    )
+    assert statistics.p_value([0.1, np.nan, -0.2, 0.4]) == pytest.approx(stats.ttest_1samp([0.1, -0.2, 0.4], 0).pvalue)

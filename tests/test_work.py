@@ -64,6 +64,53 @@ def test_progress_tells_time_left_without_a_terminal(all_methods, capsys, monkey
     assert "10 of 10 runs done; 10 of 20 run-epochs, 0.14 a second; about 1 minutes left" in capsys.readouterr().out
 
 
+def test_what_runs_is_said_once_for_each_way(all_methods, monkeypatch):
+    monkeypatch.setattr(work.torch, "get_num_threads", lambda: 4)
+    monkeypatch.delenv("DTCL_TRUNK", raising=False)
+    wide = [replace(run, protocol=replace(run.protocol, kernel_size=5)) for run in all_methods[:3]]
+    stacks = [all_methods[:2], wide, all_methods[2:5]]
+    paths = [pretrain.choose_trunk(stack[0].protocol, torch.device("cpu"), "float32")[1] for stack in stacks]
+    assert "[8, 8, 8]" in paths[0] and "3 x 3 kernels" in paths[1] and paths[2] == paths[0], "there are not two ways"
+    assert work.what_runs(stacks, torch.device("cpu"), "float32") == [
+        f"Encoders are computed by {path}: float32, 4 threads, up to 3 runs at once." for path in paths[:2]
+    ]
+    (on_gpu,) = work.what_runs(stacks[:1], torch.device("cuda"), "bfloat16")
+    assert on_gpu.endswith("(the device is cuda): bfloat16, up to 2 runs at once.")
+
+
+def a_row(seconds, **provenance):
+    """A row of a run of 10 image-epochs a second of `seconds`, as far as a pace is read from it."""
+    run = Run("standard", protocol=Protocol(epochs=2))
+    told = {"device": "cpu", "precision": "float32", "seconds": seconds * work.image_epochs(run)}
+    return {"run": run.to_dict(), "provenance": told | provenance}
+
+
+def test_the_pace_is_that_of_the_rows_most_like_what_would_run_now(monkeypatch):
+    cpu = torch.device("cpu")
+    here = work.machine(cpu)["device_name"]
+    monkeypatch.setattr(work, "machine", lambda device: {"device_name": here, "threads": 2})
+    paths = {"trunk": (object(), "the trunk for CPUs")}
+    monkeypatch.setattr(pretrain, "choose_trunk", lambda *_: paths["trunk"])
+    rows = [a_row(9.0, device="cuda", threads=None)]
+    assert work.seconds_an_image(rows, cpu) == (0.0, None, "no row was trained on cpu yet")
+    expected = [  # from least to most like it, each with its pace, core-seconds and words
+        (a_row(8.0), 8.0, None, "1 row of other processors by another path, as none is yet by the trunk for CPUs"),
+        (a_row(7.0, device_name=here, threads=1), 7.0, 7.0, "of this processor on 1 thread by another path"),
+        (a_row(6.0, device_name="odd", trunk="t", threads=3), 6.0, 18.0, "other processors on 3 threads by the trunk"),
+        (a_row(5.0, device_name=here, trunk="t", threads=1), 5.0, 5.0, "of this processor on 1 thread by the trunk"),
+        (a_row(4.0, device_name=here, trunk="t", threads=2), 4.0, 8.0, "this processor on 2 threads by the trunk"),
+    ]
+    for row, seconds, cores, words in expected:
+        rows.append(row)
+        pace = work.seconds_an_image(rows, cpu)
+        assert pace.seconds == pytest.approx(seconds) and pace.core_seconds == (cores and pytest.approx(cores)), words
+        assert words in pace.told
+    rows += [a_row(1.0, device_name=here, trunk="t", threads=2), a_row(3.0, device_name=here, trunk="t", threads=2)]
+    assert work.seconds_an_image(rows, cpu).seconds == pytest.approx(3.0), "not the median"
+    paths["trunk"] = (None, "PyTorch's operators (no compiler)")
+    assert work.seconds_an_image(rows, cpu)[:2] == pytest.approx((7.0, 7.0)), "rows of another path were counted"
+
+
 @pytest.mark.parametrize("count", [1, 3, 4, 20])
 def test_shards_hold_every_run_once(all_methods, count):
     parts = [work.shard_of(all_methods, i, count) for i in range(count)]
@@ -152,12 +199,14 @@ def test_run_and_status_from_the_command_line(tmp_path):
     arguments = ["--results", tmp_path]
     done = run("run", "main_table", "--methods", "standard,dw_pairs", "--seeds", 1, *arguments)
     assert done.returncode == 0 and "All 2 runs exist now" in done.stdout, done.stderr
+    assert len(re.findall("^Encoders are computed by .*: float32, 1 thread, up to", done.stdout, re.MULTILINE)) == 1
     again = run("run", "main_table", "--methods", "standard,dw_pairs", "--seeds", 1, *arguments)
     assert "2 of 2 runs exist" in again.stdout
     status = run("status", *arguments)
     line = next(x for x in status.stdout.splitlines() if "main_table" in x and "smoke" in x)
     assert line.split()[:5] == ["main_table", "smoke", "14", "2", "12"]
-    assert re.search(r"12 +\d+ (s|min|h)$", line.rstrip()), "no time left"
+    assert re.search(r"12 +\d+ (s|min|h) +\d+\.\d$", line.rstrip()), "no time left"
+    assert "of this processor on 1 thread by" in status.stdout and "core-hours are" in status.stdout
     named = [x.split()[:2] for x in status.stdout.splitlines()]
     assert all([name, preset] in named for name in REGISTRY for preset in PRESETS), "columns run into each other"
 
