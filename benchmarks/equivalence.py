@@ -56,7 +56,8 @@ def compare(folder: str) -> None:
                 line[f"{metric}_trunk"] = new["metrics"][fraction][metric]
                 line[f"{metric}_operators"] = old["metrics"][fraction][metric]
             told = new["provenance"]
-            lines.append({**line, "sources": told["sources"], "torch": told["torch"], "trunk": told["trunk"]})
+            names = ("sources", "torch", "trunk")
+            lines.append({**line, **{name: told[name] for name in names}, "date": told["created"][:10]})
     write(Path(__file__).parent / "equivalence_cpu.csv", lines)
     print(f"{len(lines) // len(FRACTIONS)} runs of both kinds.")
 
