@@ -10,13 +10,18 @@ These cells are nobody's success, and take part in no verdict and no selection.
 2. A distance is in units of chance: (measured - reported) / s, where s^2 = seed (1/n + 1/5) + draw (1/(20 n) + 1/5): n seeds of
    ours with 20 draws each, five of the paper's with one. `seed` and `draw` are variances within candidates, pooled over them.
 3. The misfit of a candidate is the mean over the three groups of anchors (standard, oracle, collapse) of the root mean square of
-   their distances.
-4. The two best, one at most that needs `COSTLY` times the multiplications of the literal reading, get four more seeds. Which of
-   the two, and of the first reading, fits is then asked on all seeds that they have.
+   their distances, each capped at `CAP`: beyond that it is off, and how far off says nothing (a cell that did not collapse is no
+   better a fit for being less accurate). A run that diverged counts as chance, and is said.
+4. The two best, one at most that needs `COSTLY` times the multiplications of the literal reading, get four more seeds, and so does
+   the first reading. Which of these three fits is then asked on their six seeds, with variances pooled over the three.
 5. Candidates fit alike whose misfit is within the tolerance of the smallest: the 90th percentile of what the misfits of two sets
-   of n seeds of one and the same candidate differ by, found by drawing the seeds' residuals again (`tolerance`). Of those the
-   plainest is taken: fewest departures from what the paper names without arguments and its library then does (`departures`); then
+   of n seeds of one and the same candidate differ by, found by drawing the seeds' residuals again (`tolerance`). A costly one is
+   taken only where no other fits alike. Of the rest the plainest is taken: fewest departures from what the paper names without arguments and its library then does (`departures`); then
    the cheaper one; then the better fit.
+
+Variances are pooled over distinct runs: what candidates share counts once; that of draws of labels, over anchors that draws move.
+A review corrected the rule (the cap, divergence, costly candidates, the last comparison, the pooling) while the first runs trained
+and before any of their rows had been stored or seen.
 
 What had been seen before: all rows of the first reading (`FIRST`), among them the full grid cells of the proposed methods under
 it, and a pilot of standard contrastive learning under the literal crop at one seed (validation, Test-ID at all fractions,
@@ -49,6 +54,8 @@ PAPER_SEEDS = 5
 FINALISTS = 2
 COSTLY = 3.0  # times the multiplications of the literal reading
 RESAMPLED, PERCENTILE = 2000, 90
+CAP = 4.0  # units of chance
+CHANCE = 0.5
 FLOOR = 0.005  # least deviation over seeds: half of what 1,154 test images resolve
 FRACTIONS = (0.01, 0.1, 1.0)
 GROUPS = ("standard", "oracle", "collapse")
@@ -61,8 +68,58 @@ COLLAPSED = tuple(
 )
 
 # The reading of everything measured before: what its rows were trained with, whatever the default is.
-FIRST = Protocol(
-    crop_scale=(0.2, 1.0), dropout=0.1, blur_probability=0.5, channels=(16, 16, 32), batch_size=256, label_draws=1
+FIRST = Protocol(  # every field: a default that changes must not move it
+    split_sizes=(6930, 1154, 1154, 2310),
+    color_clipping="clip",
+    stratified_splits=False,
+    input_normalization="none",
+    crop_scale=(0.2, 1.0),
+    crop_ratio=(0.75, 1.3333333333333333),
+    blur_kernel=3,
+    blur_sigma=(0.1, 2.0),
+    blur_probability=0.5,
+    jitter_strengths=(0.8, 0.8, 0.8, 0.5),
+    jitter_probability=1.0,
+    jitter_position="last",
+    channels=(16, 16, 32),
+    kernel_size=3,
+    downsampling="stride",
+    dropout=0.1,
+    dropout_kind="element",
+    block_order="norm-dropout-relu",
+    embedding_dim=16,
+    projector_hidden=16,
+    projector_batch_norm=False,
+    epochs=400,
+    learning_rate=0.001,
+    lr_step=20,
+    lr_gamma=0.9,
+    batch_size=256,
+    drop_last=True,
+    symmetric=False,
+    epoch_selection="last",
+    discriminator_fit="newton",
+    discriminator_steps=100,
+    discriminator_learning_rate=0.01,
+    discriminator_l2=1.0,
+    discriminator_inputs="clean",
+    discriminator_mode="eval",
+    discriminator_features="raw",
+    posterior_view="negative_view",
+    weight_gradient=False,
+    tau_min=0.01,
+    probe_features="raw",
+    probe_l2=1.0,
+    stratified_labels=False,
+    nested_labels=True,
+    label_draws=1,
+    domain_probe_data="train",
+    mmd_features="l2",
+    mmd_bandwidths=(0.25, 0.5, 1.0, 2.0),
+    penalty_views="both",
+    dann_schedule="constant",
+    dann_learning_rate=0.001,
+    dann_features="raw",
 )
 LITERAL: Mapping[str, Any] = {"crop_scale": (0.08, 1.0), "dropout": 0.05}  # the crop that `RandomResizedCrop()` makes
 
@@ -191,7 +248,7 @@ def anchors() -> pd.DataFrame:
 def measured(
     candidate: Candidate, rows: Mapping[str, dict[str, Any]], seeds: int = SEEDS, sized: Protocol = FIRST
 ) -> pd.DataFrame | None:
-    """What a candidate measures at each anchor, or None while a run is missing or diverged.
+    """What a candidate measures at each anchor, or None while a run is missing; chance for a run that diverged.
 
     Args:
         rows: by key, as `results.Store.rows` gives them.
@@ -199,10 +256,11 @@ def measured(
         sized: see `runs`.
 
     Returns:
-        `anchors` with seed, value (mean over draws of labels) and draw (their variance; 0 where there is one), a line a seed.
+        `anchors` with seed, value (mean over draws of labels), draw (their variance; NaN where no draw moves the number), key (the
+        run's training) and diverged, a line a seed.
     """
     found = {run: rows.get(run.key) for run in runs(candidate, seeds, sized)}
-    if any(row is None or row["status"] != "ok" for row in found.values()):
+    if any(row is None for row in found.values()):
         return None
     chosen = {"standard": _selected(found), "color_jitter": ORACLE_TAU}
     lines = []
@@ -211,10 +269,13 @@ def measured(
         fraction = str(anchor.label_fraction)
         for run, row in found.items():
             if run.method == anchor.method and run.tau_alpha == tau and row is not None:
-                each = row["draws"][fraction][anchor.metric]
-                spread = float(np.var(each, ddof=1)) if len(each) > 1 else 0.0
-                lines.append((*anchor[1:], run.seed, row["metrics"][fraction][anchor.metric], spread))
-    return pd.DataFrame(lines, columns=[*anchors().columns, "seed", "value", "draw"])
+                diverged = row["status"] != "ok"
+                each = [CHANCE] if diverged else row["draws"][fraction][anchor.metric]
+                moved = len(each) > 1 and (anchor.metric != "d_test_id" or run.protocol.domain_probe_data != "train")
+                spread = float(np.var(each, ddof=1)) if moved else np.nan
+                value = CHANCE if diverged else row["metrics"][fraction][anchor.metric]
+                lines.append((*anchor[1:], run.seed, value, spread, run.key, diverged))
+    return pd.DataFrame(lines, columns=[*anchors().columns, "seed", "value", "draw", "key", "diverged"])
 
 
 def _selected(found: Mapping[Run, dict[str, Any] | None]) -> float:
@@ -222,7 +283,8 @@ def _selected(found: Mapping[Run, dict[str, Any] | None]) -> float:
 
     def validation(tau: float) -> float:
         mine = [row for run, row in found.items() if run.method == "standard" and run.tau_alpha == tau]
-        return float(np.mean([row["metrics"]["0.01"]["validation"] for row in mine if row is not None]))
+        told = [row["metrics"]["0.01"]["validation"] for row in mine if row is not None]
+        return float(np.mean([CHANCE if value is None else value for value in told]))
 
     return max(sorted(TAUS), key=validation)
 
@@ -243,21 +305,29 @@ def table(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     both = pd.concat([t.assign(candidate=name) for name, t in tables.items()], ignore_index=True)
     keys = ["candidate", *ANCHOR, "reported"]
     means = both.groupby(keys, dropna=False, sort=False).agg(
-        mean=("value", "mean"), n=("seed", "size"), within=("value", "var"), draw=("draw", "mean")
+        mean=("value", "mean"), n=("seed", "size"), within=("value", "var"), draw=("draw", "mean"),
+        runs=("key", lambda k: " ".join(sorted(k))),
     ).reset_index()  # fmt: skip
-    pooled = means.groupby(ANCHOR, dropna=False)[["within", "draw"]].transform("mean")
-    means["draw"] = pooled.draw
-    means["seed"] = (pooled.within - pooled.draw / DRAWS).clip(lower=FLOOR**2)
+    distinct = means.drop_duplicates([*ANCHOR, "runs"])  # what candidates share counts once
+    pooled = distinct.groupby(ANCHOR, dropna=False)[["within", "draw"]].mean().rename(columns={"within": "pooled"})
+    means = means.drop(columns=["draw"]).merge(pooled.reset_index(), on=ANCHOR, how="left")
+    means["draw"] = means.draw.fillna(0.0)
+    means["seed"] = (means.pooled - means.draw / DRAWS).clip(lower=FLOOR**2)
     seed, draw = means.seed * (1 / means.n + 1 / PAPER_SEEDS), means.draw * (1 / (DRAWS * means.n) + 1 / PAPER_SEEDS)
     means["chance"] = np.sqrt(seed + draw)
     means["distance"] = (means["mean"] - means.reported) / means.chance
-    return means.drop(columns="within")
+    return means.drop(columns=["within", "pooled", "runs"])
 
 
 def misfits(distances: pd.DataFrame) -> pd.Series:
     """The misfit of each candidate of a `table` (rule 3), smallest first."""
-    by_group = distances.groupby(["candidate", "group"]).distance.agg(lambda d: float(np.sqrt(np.mean(d**2))))
+    by_group = distances.groupby(["candidate", "group"]).distance.agg(_size)
     return by_group.groupby("candidate").mean().sort_values(kind="stable")
+
+
+def _size(distances: pd.Series | np.ndarray) -> float:
+    """The root mean square of capped distances."""
+    return float(np.sqrt(np.mean(np.clip(distances, -CAP, CAP) ** 2)))
 
 
 def tolerance(tables: Mapping[str, pd.DataFrame], resampled: int = RESAMPLED) -> float:
@@ -285,7 +355,7 @@ def tolerance(tables: Mapping[str, pd.DataFrame], resampled: int = RESAMPLED) ->
     def misfit() -> float:
         drawn = offset + pool[:, rng.integers(pool.shape[1], size=n)].mean(axis=1)
         distance = drawn / scale
-        return float(np.mean([np.sqrt(np.mean(distance[group] ** 2)) for group in groups]))
+        return float(np.mean([_size(distance[group]) for group in groups]))
 
     differences = [abs(misfit() - misfit()) for _ in range(resampled)]
     return float(np.percentile(differences, PERCENTILE))
@@ -302,11 +372,21 @@ def finalists(misfit: pd.Series) -> list[str]:
     return chosen[:FINALISTS]
 
 
+def last_comparison(rows: Mapping[str, dict[str, Any]], sized: Protocol = FIRST) -> dict[str, pd.DataFrame]:
+    """`measured` of the finalists and the first reading on all their seeds (rule 4); empty before the first step is whole."""
+    first = candidates_with_rows(rows, SEEDS, sized)
+    if len(first) < len(CANDIDATES):
+        return {}
+    names = {*finalists(misfits(table(first))), CANDIDATES[0].name}
+    return {n: t for n, t in candidates_with_rows(rows, SEEDS + MORE_SEEDS, sized).items() if n in names}
+
+
 def decide(misfit: pd.Series, within: float) -> str:
     """The candidate that the rule takes (rule 5), from the misfits of those in question."""
     by_name = {candidate.name: candidate for candidate in CANDIDATES}
     alike = misfit[misfit <= misfit.min() + within]
-    return min(alike.index, key=lambda name: (by_name[name].departures, by_name[name].cost, misfit[name]))
+    cheap = [name for name in alike.index if by_name[name].cost < COSTLY * BASE.cost]
+    return min(cheap or alike.index, key=lambda name: (by_name[name].departures, by_name[name].cost, misfit[name]))
 
 
 def candidates_with_rows(
@@ -320,7 +400,7 @@ def candidates_with_rows(
 def summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Candidates by misfit, smallest first: candidate, misfit, its term of each group, departures, cost and n (seeds)."""
     distances, by_name = table(tables), {candidate.name: candidate for candidate in CANDIDATES}
-    terms = distances.groupby(["candidate", "group"]).distance.agg(lambda d: float(np.sqrt(np.mean(d**2)))).unstack()
+    terms = distances.groupby(["candidate", "group"]).distance.agg(_size).unstack()
     lines = [
         (
             name,

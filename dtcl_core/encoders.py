@@ -59,8 +59,9 @@ def read(row: dict[str, Any], folder: Path) -> Encoder:
         ValueError: if the row names none, the file is not there or not as it was written, or it holds no such run.
         OSError: if it cannot be read.
     """
-    name = row.get("encoder", {}).get("file")
-    if not name:
+    told = row.get("encoder")
+    name = told.get("file") if isinstance(told, dict) else None
+    if not isinstance(name, str) or not name:
         raise ValueError("its row names no file")
     path = folder / Path(name).name
     if not path.exists():
@@ -68,12 +69,13 @@ def read(row: dict[str, Any], folder: Path) -> Encoder:
     content = path.read_bytes()
     if hashlib.sha256(content).hexdigest()[:24] != path.stem:
         raise ValueError(f"{path.name} is not as it was written")
-    run = Run.from_dict(row["run"]).training
+    run, place = Run.from_dict(row["run"]), row["encoder"].get("place")
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         keys = list(arrays[KEYS])
-        if run.key not in keys:
+        if place is None:  # an early row: it is found by the key of its training
+            place = keys.index(run.training.key) if run.training.key in keys else -1
+        if not isinstance(place, int) or not 0 <= place < len(keys):
             raise ValueError(f"{path.name} holds other runs")
-        place = keys.index(run.key)
         encoder = Encoder([run.seed], run.protocol, run.projector, run.projector_dim)
         state = {name: torch.from_numpy(arrays[name][place : place + 1].copy()) for name in encoder.state_dict()}
     encoder.load_state_dict(state)

@@ -104,6 +104,14 @@ class Evidence:
         both = [part for part in (sound, beside) if part is not None and len(part)]
         self.all = pd.concat(both, ignore_index=True).drop_duplicates(["key", "label_fraction"]) if both else sound
 
+    def seeds(self) -> set[int]:
+        """The seeds that there are rows of."""
+        return {int(seed) for seed in self.all.seed.unique()}
+
+    def without_rows(self) -> Evidence:
+        """Evidence of nothing: what is judged by it is missing."""
+        return Evidence(self.all.iloc[:0])
+
     @staticmethod
     def is_calibrated(tau_alpha: float, tau_beta: float) -> bool:
         """Whether calibration may look at a cell of the proposed methods, which then is no evidence."""

@@ -34,6 +34,14 @@ class Simulated(Evidence):
     def __init__(self, table: pd.DataFrame):
         self.table = table
 
+    def seeds(self) -> set[int]:
+        """The seeds that there are rows of."""
+        return {int(seed) for seed in self.table.index}
+
+    def without_rows(self) -> Evidence:
+        """Evidence of nothing."""
+        return Simulated(self.table.iloc[:0])
+
     def selected(
         self, method: str, metric: str, sigma: float = 50.0, fraction: float = 0.01, discriminator: str = "global"
     ) -> pd.Series:
@@ -79,7 +87,8 @@ def simulate(kind: str, seeds: int, deviations: pd.DataFrame, rng: np.random.Gen
     drawn = deviations[columns].to_numpy()[rng.integers(len(deviations), size=seeds)]
     drawn = drawn * rng.choice([-1, 1], size=(seeds, 1)) * np.sqrt(len(deviations) / (len(deviations) - 1))
     values = np.clip(drawn + [means[tuple(column)] for column in columns], 0.0, 1.0)
-    return Simulated(pd.DataFrame(values, columns=pd.MultiIndex.from_tuples(columns)))
+    index = range(rule.FRESH[0], rule.FRESH[0] + seeds)
+    return Simulated(pd.DataFrame(values, columns=pd.MultiIndex.from_tuples(columns), index=index))
 
 
 def characteristics(rows: pd.DataFrame, seeds: Sequence[int] = (rule.FRESH_SEEDS,), drawn: int = DRAWN) -> pd.DataFrame:
@@ -87,7 +96,7 @@ def characteristics(rows: pd.DataFrame, seeds: Sequence[int] = (rule.FRESH_SEEDS
 
     Args:
         rows: of selected cells at sigma 50, whose deviations between seeds are used.
-        seeds: how many seeds a claim is judged on; the rule is told to need as many.
+        seeds: how many seeds a claim is judged on, ten at most; the rule is told to need as many.
         drawn: simulated data sets.
 
     Returns:
@@ -100,7 +109,8 @@ def characteristics(rows: pd.DataFrame, seeds: Sequence[int] = (rule.FRESH_SEEDS
             rng = np.random.Generator(np.random.Philox([count, kind == PAPER]))
             said: dict[int, list[str]] = {number: [] for number in CLAIMS}
             for _ in range(drawn):
-                found = rule.judge(rule.contrasts(simulate(kind, count, deviations, rng), CLAIMS), least=count)
+                made = simulate(kind, count, deviations, rng)
+                found = rule.judge(rule.contrasts(made.without_rows(), made, CLAIMS), least=count)
                 for number, ruling in found.items():
                     said[number].append(ruling.word)
             for number, words in said.items():

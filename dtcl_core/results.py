@@ -76,7 +76,7 @@ def make_rows(
         encoder: what `Store.add_encoders` returned.
     """
     created = datetime.now(timezone.utc).isoformat(timespec="microseconds")
-    rows = []
+    rows, place = [], {run.training: number for number, run in enumerate(stack.runs)}
     for run in stack.runs if runs is None else runs:
         scores = metrics[run.key]
         finished = all(value is not None for fraction in scores.values() for value in fraction.values())
@@ -88,7 +88,7 @@ def make_rows(
                 "metrics": scores,
                 "status": "ok" if finished else "diverged",
                 **({"draws": draws[run.key]} if draws is not None and run.protocol.label_draws > 1 else {}),
-                **({} if encoder is None else {"encoder": encoder}),
+                **({} if encoder is None else {"encoder": {**encoder, "place": place[run.training]}}),
                 "provenance": {
                     **stack.machine,
                     "commit": commit(),

@@ -157,6 +157,7 @@ UNSEEN = (  # by numbers the calibration may look at, or hardly: no part in the 
     Variation("hidden batch norm", {"projector_batch_norm": True}, ("projector",)),
 )
 ALL = (*VARIATIONS, *LATER, *UNSEEN[1:])
+JUDGED_ELSEWHERE = ("label_draws", "dann_features")  # added with `calibration`
 STATED = ("split_sizes", "embedding_dim", "epochs", "learning_rate", "lr_step", "lr_gamma")  # fields the paper gives
 
 

@@ -290,7 +290,13 @@ def train_stack(
         traces = {trace.key: trace for trace in stack.traces()}
         for run in members:
             store.add_trace(replace(traces[run.training.key], key=run.key))
-    store.add(make_rows(stack, metrics, members, draws, kept))
+    try:
+        store.add(make_rows(stack, metrics, members, draws, kept))
+    except OSError:  # make room for what counts
+        if kept is None:
+            raise
+        (store.encoders_path / kept["file"]).unlink(missing_ok=True)
+        store.add(make_rows(stack, metrics, members, draws))
     checkpoint.unlink(missing_ok=True)
     if progress is not None:
         progress.stack_done(members)

@@ -20,8 +20,11 @@ if os.environ.get("PYTEST_XDIST_WORKER"):
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"  # for the notebooks' kernels
 
-with suppress(simulated.Unavailable):  # PyTorch counts its devices once, at the first backward pass of a process
-    simulated.register()
+SIMULATED = "DTCL_SIMULATED"  # set for the process that has a simulated device; see `test_simulated_process`
+if os.environ.get(SIMULATED):
+    with suppress(simulated.Unavailable):  # PyTorch counts its devices once, at the first backward pass of a process
+        simulated.register()
+collect_ignore = [] if os.environ.get(SIMULATED) else ["test_simulated_device.py"]
 
 # What keeps a process on this machine. Python runs a `sitecustomize` on PYTHONPATH at its start, so kernels, builds of the
 # book, trainers and command lines that a test starts are kept here too; one that stood there before is run as well.

@@ -1,10 +1,12 @@
 """The rule of `calibration`, on made-up rows."""
 
+from dataclasses import fields
+
 import numpy as np
 import pytest
 
 from dtcl_core import calibration
-from dtcl_core.config import Protocol
+from dtcl_core.config import Protocol, Run
 from dtcl_core.evaluate import METRICS, means
 
 ANCHORS = calibration.anchors()
@@ -75,8 +77,52 @@ def test_a_candidate_without_all_its_runs_is_not_judged():
     absent = calibration.runs(calibration.BASE)[0].key
     del rows[absent]
     assert calibration.BASE.name not in calibration.candidates_with_rows(rows)
-    rows[absent] = {"status": "diverged"}
-    assert calibration.BASE.name not in calibration.candidates_with_rows(rows)
+
+
+def test_a_run_that_diverged_counts_as_chance_and_is_said():
+    rows = rows_with(set())
+    run = next(run for run in calibration.runs(calibration.BASE) if run.method == "color_jitter")
+    nothing = {fraction: dict.fromkeys(METRICS) for fraction in ("0.01", "0.1", "1.0")}
+    rows[run.key] = {"status": "diverged", "metrics": nothing, "draws": {}}
+    told = calibration.candidates_with_rows(rows)[calibration.BASE.name]
+    assert told[told.diverged].value.eq(0.5).all() and told.diverged.sum() == 7
+
+
+def test_a_cell_that_did_not_collapse_fits_no_better_for_being_less_accurate():
+    """Distances are capped: 0.80 where chance is reported is as far off as 0.87."""
+    rng, rows = np.random.default_rng(4), rows_with(set(), off=0.0)
+    for name, accuracy in (("dropout 0.1", 0.87), ("dropout 0.25", 0.80)):
+        candidate = next(c for c in calibration.CANDIDATES if c.name == name)
+        for run in calibration.runs(candidate):
+            if run.method.startswith("dw_"):
+                made = row(run, 0.0, rng)
+                spread = 0.01 * rng.standard_normal(calibration.DRAWS)
+                made["draws"]["0.01"]["validation"] = list(accuracy + spread)
+                rows[run.key] = {**made, "metrics": means(made["draws"])}
+    told = calibration.summary(calibration.candidates_with_rows(rows)).set_index("candidate").collapse
+    assert (
+        told["dropout 0.1"]
+        == told["dropout 0.25"]
+        == calibration.CAP
+        > told.drop(["dropout 0.1", "dropout 0.25"]).max()
+    )
+
+
+def test_a_costly_reading_is_taken_only_where_no_other_fits_alike():
+    import pandas as pd
+
+    misfit = pd.Series({"twice the channels": 1.0, "probe standardised": 1.2, "first reading": 2.0})
+    assert calibration.decide(misfit, 0.3) == "probe standardised"
+    assert calibration.decide(misfit, 0.1) == "twice the channels"
+
+
+def test_the_last_comparison_is_of_the_finalists_and_the_first_reading():
+    few = rows_with({"dropout 0.25"})
+    assert calibration.last_comparison(few) == {}
+    all_seeds = rows_with({"dropout 0.25"}, calibration.SEEDS + calibration.MORE_SEEDS)
+    found = calibration.last_comparison(all_seeds)
+    assert len(found) == 3 and {"dropout 0.25", "first reading"} < set(found)
+    assert all(table.seed.nunique() == 6 for table in found.values())
 
 
 def test_a_choice_of_the_weight_is_judged_with_the_other_anchors_of_the_literal_reading():
@@ -120,16 +166,14 @@ def test_the_budget_is_kept():
 
 
 def test_the_first_reading_is_what_earlier_rows_were_trained_under():
-    """Whatever the default becomes, the protocol of the rows stored before keeps its name and its keys."""
-    assert calibration.FIRST.canonical() == Protocol(**{**FIRST_FIELDS}).canonical()
+    """Whatever the default becomes: a key of a stored row, and every field is written out."""
+    import ast
+    import inspect
 
-
-FIRST_FIELDS = {
-    "crop_scale": (0.2, 1.0),
-    "dropout": 0.1,
-    "blur_probability": 0.5,
-    "channels": (16, 16, 32),
-    "batch_size": 256,
-    "tau_min": 0.01,
-    "label_draws": 1,
-}
+    assert Run("standard", 0.05, protocol=calibration.FIRST).key == "c07d635c09d93073"
+    call = next(
+        node.value
+        for node in ast.parse(inspect.getsource(calibration)).body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "FIRST"
+    )
+    assert {keyword.arg for keyword in call.keywords} == {f.name for f in fields(Protocol)}

@@ -51,6 +51,7 @@ def test_contradictions_are_corrected_over_the_family_of_claims():
     assert rule.judge({1: [barely]})[1].word == "contradicted"
     assert rule.judge({1: [barely], 2: [OPEN] * 3})[1].word == "inconclusive"
     assert rule.judge({1: [barely], 4: [OPEN] * 3})[1].word == "contradicted"  # of another family
+    assert rule.judge({1: [barely], 5: [contrast(0.0, n=2)] * 3})[1].word == "inconclusive", "missing ones count too"
 
 
 def test_holm_is_the_textbooks():
@@ -136,14 +137,14 @@ def designed(score, seeds=3, beside=()):
 
 def test_claims_7_and_8_on_a_design():
     better = designed(lambda method, tau: 0.95 - tau if method in evidence.PROPOSED else 0.6 - tau)
-    found = rule.judge(rule.contrasts(better, (7, 8)))
+    found = rule.judge(rule.contrasts(better, only=(7, 8)))
     assert found[8].word == "supported"
     trend = [c for c, _ in found[7].conjuncts if "rank" in c.what]
     assert len(trend) == 4 and all(c.interval.mean > 0.9 for c in trend)
     worse = designed(lambda method, tau: 0.5 + tau)
-    assert rule.judge(rule.contrasts(worse, (7,)))[7].word == "contradicted"
+    assert rule.judge(rule.contrasts(worse, only=(7,)))[7].word == "contradicted"
     alike = designed(lambda method, tau: 0.8)
-    assert rule.judge(rule.contrasts(alike, (8,)))[8].word in ("inconclusive", "mixed")
+    assert rule.judge(rule.contrasts(alike, only=(8,)))[8].word in ("inconclusive", "mixed")
 
 
 def test_cells_that_calibration_looks_at_are_no_evidence():
@@ -159,7 +160,7 @@ def test_a_design_without_a_cell_is_no_design():
     whole = designed(lambda method, tau: 0.8)
     whole.tried = whole.tried[~((whole.tried.method == "mmd") & (whole.tried.lambda_ == 0.01))]
     assert restated.design(whole, "mmd", "test_id").shape[1] == 0
-    assert rule.judge(rule.contrasts(whole, (8,)))[8].word == "not tested"
+    assert rule.judge(rule.contrasts(whole, only=(8,)))[8].word == "not tested"
 
 
 def test_claim_13_is_about_gradients():
@@ -174,7 +175,7 @@ def test_claim_13_is_about_gradients():
     off = ~torch.eye(6, dtype=torch.bool)
     for row, keep in zip(ratio, off):
         assert row[keep].std() < 1e-12
-    found = rule.contrasts(designed(lambda method, tau: 0.8), (13,))[13]
+    found = rule.contrasts(designed(lambda method, tau: 0.8), only=(13,))[13]
     assert sum(not rule.is_apart(13, c) for c in found) == 2 and len(found) == 6
 
 
@@ -196,7 +197,7 @@ def test_the_rule_tells_the_papers_means_from_nothing():
 
     def words(kind):
         made = operating.simulate(kind, 10, deviations, np.random.default_rng(2))
-        return {n: r.word for n, r in rule.judge(rule.contrasts(made, operating.CLAIMS)).items()}
+        return {n: r.word for n, r in rule.judge(rule.contrasts(made.without_rows(), made, operating.CLAIMS)).items()}
 
     assert words(operating.PAPER) == {1: "supported", 2: "supported", 3: "supported", 4: "supported", 6: "supported"}
     assert "supported" not in words(operating.ALIKE).values()
@@ -213,3 +214,11 @@ def test_simulated_seeds_have_the_truths_means_and_our_spread():
     assert made.selected("mmd", "test_id").mean() == pytest.approx(value, abs=0.003)
     assert made.selected("mmd", "test_id").std() == pytest.approx(deviations["mmd", "test_id", 0.01].std(), rel=0.1)
     assert made.selected("mmd", "test_id", sigma=25.0).empty
+
+
+def test_claims_about_selected_cells_are_judged_on_fresh_seeds_alone():
+    """Seeds that selected are refused, and without fresh ones there is nothing to judge."""
+    e = designed(lambda method, tau: 0.9 if method in evidence.PROPOSED else 0.6, seeds=10)
+    assert {rule.judge(rule.contrasts(e))[n].word for n in rule.ON_FRESH_SEEDS} == {"not tested"}
+    with pytest.raises(ValueError, match="fresh seeds are 1000 to 1009"):
+        rule.contrasts(e, e)

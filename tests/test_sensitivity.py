@@ -64,6 +64,7 @@ def test_every_open_choice_is_varied_where_something_sees_it():
     """All fields but those that the paper states, and the one without an alternative, which lengths of training stand for."""
     stated = set(variations.STATED)
     varied = {name for v in (*VARIATIONS, *LATER[1:], *UNSEEN) for name in v.changes} | {"probe_features"}
+    varied |= set(variations.JUDGED_ELSEWHERE)
     assert varied | stated | {"epoch_selection"} == {f.name for f in fields(Protocol)} and not varied & stated
     assert [sensitivity.cell_of(Run(**cell)) for cell in CELLS.values()] == list(CELLS)
     names = [v.name for v in variations.ALL]
