@@ -175,9 +175,9 @@ def check(folder: Path, kills: int, processes: int = 1, seed: int = 0, same: boo
         assert same or len(lines) == len(keys), "a row is doubled"
         assert metrics_of(tormented) == expected, "a number differs"
         assert traces_of(tormented) == traces_expected, "a trace is missing or differs"
-        left = [
-            p.name for p in tormented.path.rglob("*") if p.is_file() and p.suffix not in (".jsonl", ".json", ".tmp")
-        ]
+        assert all(tormented.encoder(row) is not None for row in tormented.rows().values()), "a network is missing"
+        files = (p for p in tormented.path.rglob("*") if p.is_file() and p.parent != tormented.encoders_path)
+        left = [p.name for p in files if p.suffix not in (".jsonl", ".json", ".tmp")]
         assert not left, f"files are left behind: {left}"
 
     with warnings.catch_warnings():

@@ -85,10 +85,10 @@ def test_without_the_plain_loop_its_target_is_not_measured(folder):
 def test_growth_is_above_one_only_if_a_larger_stack_costs_more_than_in_proportion(folder):
     frame = speed.load("cpu", folder)
     assert speed.growth(frame) == pytest.approx(0.5)
-    worse = pd.concat([frame, frame.tail(1).assign(contender="engine, stack of 8", median_s=0.6)])
+    worse = pd.concat([frame, frame.tail(1).assign(contender="engine, stack of 16", median_s=0.6)])
     assert speed.growth(worse) == pytest.approx(1.2)
     table = speed.stacks(worse)
-    assert list(table.runs) == [1, 6, 8] and list(table.seconds) == pytest.approx([1.0, 3.0, 4.8])
+    assert list(table.runs) == [1, 12, 16] and list(table.seconds) == pytest.approx([1.0, 6.0, 9.6])
     assert len(figures.stack_cost({"here": table}).axes) == 2
 
 
