@@ -21,7 +21,7 @@ These cells are nobody's success, and take part in no verdict and no selection.
 
 Variances are pooled over distinct runs: what candidates share counts once; that of draws of labels, over anchors that draws move.
 A review corrected the rule (the cap, divergence, costly candidates, the last comparison, the pooling) while the first runs trained
-and before any of their rows had been stored or seen.
+and before any of their rows had been looked at (the first were stored in the minute of that change).
 
 What had been seen before: all rows of the first reading (`FIRST`), among them the full grid cells of the proposed methods under
 it, and a pilot of standard contrastive learning under the literal crop at one seed (validation, Test-ID at all fractions,
