@@ -125,6 +125,38 @@ def test_the_last_comparison_is_of_the_finalists_and_the_first_reading():
     assert all(table.seed.nunique() == 6 for table in found.values())
 
 
+def test_the_better_candidates_on_one_seed_get_a_second():
+    """Of the eleven that train networks of their own, five go on; the rows of the others on a second seed change nothing."""
+    rows = rows_with({"dropout 0.25", "batches of 512"})
+    misfit = calibration.first_round(rows)
+    assert len(misfit) == len(calibration.CANDIDATES) and set(misfit.index[:2]) == {"dropout 0.25", "batches of 512"}
+    stay = calibration.going_on(misfit)
+    shared = {"literal crop, dropout 0.05", "probe standardised", "probe on directions", "domain probe on the labelled"}
+    assert len(stay) == 5 + calibration.GO_ON and {"dropout 0.25", "batches of 512", "first reading"} | shared < set(
+        stay
+    )
+    needed = {run.key for c in calibration.CANDIDATES for run in calibration.runs(c, 2 if c.name in stay else 1)}
+    kept = {key: row for key, row in rows.items() if key in needed}
+    assert len(kept) < len(rows)
+    assert calibration.first_round(kept).equals(misfit)
+    assert set(calibration.two_seeds(kept)) == set(calibration.two_seeds(rows)) == set(stay)
+    more = rows_with({"dropout 0.25"}, calibration.SEEDS + calibration.MORE_SEEDS)
+    assert len(calibration.last_comparison(kept | more)) == 3
+    del kept[calibration.runs(calibration.CANDIDATES[0])[-1].key]
+    assert calibration.last_comparison(kept) == {}
+
+
+def test_the_first_round_measures_in_units_of_the_literal_reading():
+    """One seed has no spread of its own: the same deviation is further away where the literal reading's seeds lie closer."""
+    rng, sizes = np.random.default_rng(2), []
+    for spread in (0.01, 0.05):
+        rows = rows_with(set(), off=0.1)
+        for run in calibration.runs(calibration.BASE):
+            rows[run.key] = row(run, 0.0, rng, spread, 0.01)
+        sizes.append(calibration.first_round(rows)["dropout 0.5"])
+    assert sizes[0] > 1.2 * sizes[1]
+
+
 def test_a_choice_of_the_weight_is_judged_with_the_other_anchors_of_the_literal_reading():
     weight = next(c for c in calibration.CANDIDATES if c.weight_only)
     base = {run.key for run in calibration.runs(calibration.BASE)}
