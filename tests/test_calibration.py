@@ -164,6 +164,26 @@ def test_a_choice_of_the_weight_is_judged_with_the_other_anchors_of_the_literal_
     assert len(shared) == 3 * calibration.SEEDS
 
 
+@pytest.mark.parametrize("better", ["raw", "l2"])
+def test_the_adversary_sees_what_its_own_validation_prefers(better):
+    """By the best cell, not by the mean over cells; what diverged is at chance; nothing is decided while a run is missing."""
+    made = calibration.adversary_runs(calibration.BASE)
+    rows = {}
+    for name, runs in made.items():
+        for run in runs:
+            best = (run.tau_alpha, run.lambda_) == (0.1, 1.0)
+            value = (0.9 if best else 0.6) if name == better else 0.85
+            rows[run.key] = {"metrics": {"0.01": {"validation": value}}}
+    told = calibration.adversary_features(calibration.BASE, rows)
+    assert list(told.features) == [better, "l2" if better == "raw" else "raw"]
+    assert tuple(told.loc[0, ["tau_alpha", "lambda_", "validation"]]) == (0.1, 1.0, 0.9)
+    best = next(r for r in made[better] if (r.tau_alpha, r.lambda_, r.seed) == (0.1, 1.0, calibration.FIRST_SEED))
+    rows[best.key] = {"metrics": {"0.01": {"validation": None}}}
+    assert calibration.adversary_features(calibration.BASE, rows).features[0] != better
+    del rows[best.key]
+    assert calibration.adversary_features(calibration.BASE, rows) is None
+
+
 def test_only_one_costly_finalist():
     misfit = calibration.misfits(
         calibration.table(calibration.candidates_with_rows(rows_with({"twice the channels", "dropout 0.1"})))
