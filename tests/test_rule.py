@@ -222,3 +222,18 @@ def test_claims_about_selected_cells_are_judged_on_fresh_seeds_alone():
     assert {rule.judge(rule.contrasts(e))[n].word for n in rule.ON_FRESH_SEEDS} == {"not tested"}
     with pytest.raises(ValueError, match="fresh seeds are 1000 to 1009"):
         rule.contrasts(e, e)
+
+
+def test_simulated_discriminators_differ_as_the_paper_reports():
+    told = reported.load("table_9_global_vs_batch").set_index(["discriminator", "method", "metric", "sigma"]).value
+    columns = pd.MultiIndex.from_tuples(list(operating.truth(operating.PAPER)))
+    rng = np.random.default_rng(4)
+    deviations = pd.DataFrame(rng.normal(0, 0.01, (10, len(columns))), columns=columns)
+    deviations -= deviations.mean()
+    for kind, share in ((operating.PAPER, 1.0), (operating.ALIKE, 0.0)):
+        made = operating.Discriminators(kind, 500, deviations, rng)
+        for sigma in (0.0, 150.0):
+            both = [made.selected("dw_pairs", "test_id", sigma, discriminator=d) for d in ("global", "batch")]
+            gap = told["global", "dw_pairs", "test_id", sigma] - told["batch", "dw_pairs", "test_id", sigma]
+            assert (both[0] - both[1]).mean() == pytest.approx(share * gap, abs=0.004)
+    assert (both[0] - both[1]).std() > 0.005
