@@ -5,7 +5,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from dtcl_core import calibration
+from dtcl_core.analysis import calibration
 from dtcl_core.config import Protocol, Run
 from dtcl_core.evaluate import METRICS, means
 
