@@ -12,9 +12,10 @@ from pathlib import Path
 
 from . import pretrain
 from .analysis import selection
-from .config import Protocol
+from .config import Protocol, Run
 from .engine.device import resolve_device
 from .experiments import BESIDE, OUTSIDE, PRESETS, REGISTRY, wants_trace
+from .experiments.core import Validation
 from .launch import audit, local, selfcheck
 from .results import Store
 
@@ -148,16 +149,20 @@ def run_command(options: argparse.Namespace) -> int:
         raise ValueError(f"--stack-size must be at least 1, got {options.stack_size}.")
     # Where Ray trains, its cluster decides what there is.
     device = options.device if options.engine == "ray" else str(resolve_device(options.device))
-    experiment = REGISTRY[options.experiment]
-    runs = experiment.runs(
-        options.preset,
-        seeds=options.seeds,
-        epochs=options.epochs,
-        sigma=options.sigma,
-        methods=options.methods,
-        tau_alpha=options.tau_alpha,
-    )
     store = Store(options.results or local.default_store(options.preset).path)
+
+    def ask(validation: Validation) -> list[Run]:
+        return REGISTRY[options.experiment].runs(
+            options.preset,
+            seeds=options.seeds,
+            epochs=options.epochs,
+            sigma=options.sigma,
+            methods=options.methods,
+            tau_alpha=options.tau_alpha,
+            validation=validation,
+        )
+
+    runs = ask(local.validation_of(store.rows()))
     if options.fresh:
         if options.experiment in (*BESIDE, *OUTSIDE):
             raise ValueError(
@@ -183,8 +188,9 @@ def run_command(options: argparse.Namespace) -> int:
         return 0
     print(f"Training {missing} on {device}{' through Ray' if options.engine == 'ray' else ''}.", flush=True)
     try:
-        local.compute(
-            runs,
+        trained = local.compute_all(
+            # What a part of a job array selects waits for the other parts: the same command trains it then.
+            (lambda validation: runs) if options.fresh or options.shard else ask,
             store,
             device,
             precision=options.precision,
@@ -197,7 +203,8 @@ def run_command(options: argparse.Namespace) -> int:
         left = len(store.missing(runs, wants_trace))
         print(f"Stopped with {left} of {len(runs)} runs to go. The same command goes on from here.", flush=True)
         return STOPPED
-    print(f"All {len(runs)} runs exist now.")
+    more = trained - missing
+    print(f"All {len(runs)} runs exist now{f', and {more} that they selected' if more > 0 else ''}.")
     return 0
 
 
@@ -212,8 +219,8 @@ def status_command(options: argparse.Namespace) -> int:
     )
     for name, experiment in REGISTRY.items():
         for preset in PRESETS:
-            runs = {run.key: run for run in experiment.runs(preset)}
             store, present = stores[preset == "smoke"], rows[preset == "smoke"]
+            runs = {run.key: run for run in experiment.runs(preset, validation=local.validation_of(present))}
             left = [
                 run
                 for key, run in runs.items()
