@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .classifiers import LinearDiscriminator as LinearDiscriminator
     from .classifiers import MLPDiscriminator as MLPDiscriminator
-    from .contrast import NegativeQueue as NegativeQueue
+    from .queue import NegativeQueue as NegativeQueue
     from .modules import DomainWeightedInfoNCELoss as DomainWeightedInfoNCELoss
     from .modules import DomainWeightedSupConLoss as DomainWeightedSupConLoss
     from .modules import InfoNCELoss as InfoNCELoss
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "classifiers": ("LinearDiscriminator", "MLPDiscriminator"),
-    "contrast": ("NegativeQueue",),
+    "queue": ("NegativeQueue",),
     "modules": (
         "DomainWeightedInfoNCELoss",
         "DomainWeightedSupConLoss",

@@ -170,7 +170,7 @@ def lbfgs(
         for step, bend, inverse in reversed(pairs):
             shares.append(inverse * dot(step, gradient))
             gradient = gradient - shares[-1] * bend
-        scale = 1.0
+        scale = torch.ones_like(length)
         if pairs:
             step, bend, inverse = pairs[-1]
             scale = torch.where(inverse > 0, dot(step, bend) / dot(bend * first, bend), 1.0)
@@ -179,9 +179,9 @@ def lbfgs(
             gradient = gradient + (share - inverse * dot(bend, gradient)) * step
         return gradient
 
-    theta = x.new_zeros(*x.shape[:-2], num_classes, x.shape[-1])
-    (value, gradient), pairs, eps = evaluate(theta), [], torch.finfo(x.dtype).eps
-    length = x.new_ones(*x.shape[:-2], 1, 1)
+    theta, length = x.new_zeros(*x.shape[:-2], num_classes, x.shape[-1]), x.new_ones(*x.shape[:-2], 1, 1)
+    (value, gradient), eps = evaluate(theta), torch.finfo(x.dtype).eps
+    pairs: list[tuple[Tensor, Tensor, Tensor]] = []
     for _ in range(LBFGS_ITERATIONS if watched else UNWATCHED_ITERATIONS):
         active = ~(gradient.abs().amax((-1, -2)) <= 0.3 * eps**0.5 * count)
         if watched and not active.any():

@@ -39,8 +39,7 @@ def _check_positive(name: str, value: float | Tensor) -> None:
 
 def _check_pairs(n: int, m: int, **given: Tensor | None) -> None:
     for name, value in given.items():
-        sizes = value.shape[-2:] if isinstance(value, Tensor) else ()
-        if any(size not in (1, whole) for size, whole in zip(reversed(sizes), (m, n))):
+        if value is not None and any(size not in (1, whole) for size, whole in zip(reversed(value.shape), (m, n))):
             raise ValueError(f"{name} must be [..., {n}, {m}], got {tuple(value.shape)}.")
 
 
@@ -160,7 +159,7 @@ def same_domain_info_nce(z: Tensor, z_pos: Tensor, domains: Tensor, tau: float |
 
 
 def pair_temperature(
-    w: Tensor, tau_alpha: float | Tensor, tau_beta: float | Tensor, tau_min: float, num_domains: int
+    w: Tensor, tau_alpha: float | Tensor, tau_beta: float | Tensor, tau_min: float | Tensor, num_domains: int
 ) -> Tensor:
     """Temperature of each pair, tau_ij = max(tau_alpha + tau_beta (1/N_D - w_ij), tau_min) (Eq. 3).
 
@@ -168,7 +167,7 @@ def pair_temperature(
         w: [..., N, M] probability that a pair shares a domain, in [0, 1].
         tau_alpha: base temperature, > 0, scalar or [...].
         tau_beta: how far w moves it, >= 0, scalar or [...].
-        tau_min: lower bound, > 0.
+        tau_min: lower bound, > 0, a scalar.
         num_domains: N_D, the number of training domains, at least 1.
 
     Returns:
