@@ -10,10 +10,12 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import audit, pretrain, selection, selfcheck, work
+from . import pretrain
+from .analysis import selection
 from .config import Protocol
-from .device import resolve_device
+from .engine.device import resolve_device
 from .experiments import BESIDE, OUTSIDE, PRESETS, REGISTRY, wants_trace
+from .launch import audit, local, selfcheck
 from .results import Store
 
 STOPPED = 130  # the exit status shells give an interrupted command
@@ -75,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
         help="auto, float32 or bfloat16 (default: bfloat16 on a GPU that is good at it, else float32)",
     )
     run.add_argument(
-        "--engine", choices=work.ENGINES, default="local", help="local, or ray for a cluster (default: local)"
+        "--engine", choices=local.ENGINES, default="local", help="local, or ray for a cluster (default: local)"
     )
     run.add_argument("--stack-size", type=int, help="most runs trained at once (default: what suits the device)")
     run.add_argument(
@@ -155,7 +157,7 @@ def run_command(options: argparse.Namespace) -> int:
         methods=options.methods,
         tau_alpha=options.tau_alpha,
     )
-    store = Store(options.results or work.default_store(options.preset).path)
+    store = Store(options.results or local.default_store(options.preset).path)
     if options.fresh:
         if options.experiment in (*BESIDE, *OUTSIDE):
             raise ValueError(
@@ -172,7 +174,7 @@ def run_command(options: argparse.Namespace) -> int:
         print(f"The whole grid has {whole} of {len(seeds)} seeds{note}.")
         runs = selection.fresh_runs(selection.select(store.load(runs)), runs, len(seeds))
     if options.shard:
-        runs = work.shard_of(runs, *options.shard)
+        runs = local.shard_of(runs, *options.shard)
     missing = len(store.missing(runs, wants_trace))
     print(
         f"{options.experiment}, preset {options.preset}: {len(runs) - missing} of {len(runs)} runs exist.", flush=True
@@ -181,7 +183,7 @@ def run_command(options: argparse.Namespace) -> int:
         return 0
     print(f"Training {missing} on {device}{' through Ray' if options.engine == 'ray' else ''}.", flush=True)
     try:
-        work.compute(
+        local.compute(
             runs,
             store,
             device,
@@ -201,9 +203,9 @@ def run_command(options: argparse.Namespace) -> int:
 
 def status_command(options: argparse.Namespace) -> int:
     device = resolve_device(options.device)
-    stores = {True: Store(options.results or work.default_store("smoke").path), False: Store(options.results)}
+    stores = {True: Store(options.results or local.default_store("smoke").path), False: Store(options.results)}
     rows = {smoke: store.rows() for smoke, store in stores.items()}
-    pace = work.seconds_an_image([row for kept in rows.values() for row in kept.values()], device)
+    pace = local.seconds_an_image([row for kept in rows.values() for row in kept.values()], device)
     width = max(map(len, REGISTRY)) + 2
     print(
         f"{'experiment':<{width}}{'preset':<8}{'runs':>7}{'present':>9}{'missing':>9}{'time left':>12}{'core-hours':>12}"
@@ -217,8 +219,8 @@ def status_command(options: argparse.Namespace) -> int:
                 for key, run in runs.items()
                 if key not in present or (wants_trace(run) and store.trace(run) is None)
             ]
-            images = sum(work.image_epochs(run) for run in left)
-            time_left = work.readable_time(pace.seconds * images) if pace.seconds or not left else "?"
+            images = sum(local.image_epochs(run) for run in left)
+            time_left = local.readable_time(pace.seconds * images) if pace.seconds or not left else "?"
             hours = "?" if pace.core_seconds is None else f"{pace.core_seconds * images / 3600:.1f}"
             print(
                 f"{name:<{width}}{preset:<8}{len(runs):>7}{len(runs) - len(left):>9}{len(left):>9}{time_left:>12}{hours:>12}"

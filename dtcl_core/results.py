@@ -28,14 +28,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from . import encoders
 from .config import REVISION, Protocol, Run
 from .data import LABEL_FRACTIONS
 from .encoder import Encoder
+from .engine import encoder_files
+from .engine.provenance import commit
+from .engine.traces import Trace
 from .evaluate import METRICS, Draws
 from .pretrain import Stack
-from .provenance import commit
-from .traces import Trace
 
 RUN_COLUMNS = (
     "method", "discriminator", "sigma", "seed", "tau_alpha", "tau_beta", "lambda_", "projector", "projector_dim",
@@ -297,14 +297,14 @@ class Store:
         return {key: row for key, (_, row) in best.items()}
 
     def add_encoders(self, stack: Stack) -> dict[str, str]:
-        """Write a trained stack's networks; returns what its rows tell of them. See `encoders`."""
+        """Write a trained stack's networks; returns what its rows tell of them. See `encoder_files`."""
         self.encoders_path.mkdir(parents=True, exist_ok=True)
-        return encoders.write(stack.encoder, stack.runs, self.encoders_path)
+        return encoder_files.write(stack.encoder, stack.runs, self.encoders_path)
 
     def encoder(self, row: dict[str, Any]) -> Encoder | None:
         """The trained network of a row of `rows`; None, with a warning that names the file, if it cannot be had."""
         try:
-            return encoders.read(row, self.encoders_path)
+            return encoder_files.read(row, self.encoders_path)
         except UNREADABLE as error:
             warnings.warn(f"no encoder of run {row['key']}: {error}", stacklevel=2)
             return None

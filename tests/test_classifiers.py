@@ -7,7 +7,7 @@ from scipy.optimize import minimize_scalar
 from sklearn.linear_model import LogisticRegression
 from torch.nn import functional as F
 
-from dtcl_core.classifiers import LinearDiscriminator, MLPDiscriminator, fit_temperature
+from dtcl_core.nn.discriminators import LinearDiscriminator, MLPDiscriminator, fit_temperature
 
 
 @pytest.fixture
@@ -74,7 +74,10 @@ def test_mistakes_are_answered_by_one_sentence(kind, data):
     for bad, message in (
         (lambda: kind(1), "num_domains must be an integer >= 2, got 1"),
         (lambda: kind(3, calibrate=1.0), "calibrate must be a number >= 0 and <= 0.9"),
-        (lambda: kind(2).fit(z, domains), r"domains must be in 0 \.\.\. 1, or negative where not known, got 0 \.\.\. 2"),
+        (
+            lambda: kind(2).fit(z, domains),
+            r"domains must be in 0 \.\.\. 1, or negative where not known, got 0 \.\.\. 2",
+        ),
         (lambda: kind(3).fit(z[:, 0], domains), "z must be floating embeddings"),
         (lambda: kind(3).fit(z[None], domains[None]), r"z must be \[N, k\]"),
         (lambda: kind(3).fit(z, domains * 0), "all examples are of domain 0: there is nothing to tell apart"),

@@ -1,0 +1,268 @@
+"""Domain discriminators in scikit-learn's manner: `fit`, `predict_proba`, `predict`, `score`.
+
+Global or batch-level is a matter of what they are fitted on: all embeddings once an epoch, or each batch anew. Their
+posteriors decide temperatures, so how sharp they are matters; with `calibrate`, a share of the examples is held out and the
+logits are divided by the temperature under which those are most likely (Guo et al. 2017). They are modules, so that what
+they learned is saved with a loss and moves with it.
+
+All of them see an embedding's direction (``features="l2"``), which is all that the losses see. The paper's text gives the
+discriminator the embedding itself: that is ``features="raw"``, with posteriors that sharpen as embeddings grow.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .. import logistic
+from ..checks import check_embeddings, checked_choice, checked_number, widened
+from ..discriminator import FEATURES
+from ..discriminator import features as seen_of
+
+
+def fit_temperature(logits: Tensor, domains: Tensor, iterations: int = 60) -> float:
+    """The T > 0 that makes domains [N] most likely under logits [N, D] / T, by golden-section search on log T.
+
+    The negative log likelihood has a single minimum in 1 / T; T is bounded to [0.01, 100].
+    """
+
+    def cost(log_t: float) -> float:
+        return F.cross_entropy(logits.double() * math.exp(-log_t), domains).item()
+
+    low, high, golden = math.log(0.01), math.log(100.0), (math.sqrt(5) - 1) / 2
+    a, b = high - golden * (high - low), low + golden * (high - low)
+    at_a, at_b = cost(a), cost(b)
+    for _ in range(iterations):
+        if at_a <= at_b:
+            high, b, at_b = b, a, at_a
+            a = high - golden * (high - low)
+            at_a = cost(a)
+        else:
+            low, a, at_a = a, b, at_b
+            b = low + golden * (high - low)
+            at_b = cost(b)
+    return math.exp((low + high) / 2)
+
+
+class Discriminator(nn.Module):
+    """What both discriminators share: checks, calibration, prediction.
+
+    Args:
+        num_domains: N_D, at least 2; domains are 0 ... N_D - 1, and a negative number is an unknown one.
+        calibrate: share of the examples held out to set the temperature of the posteriors; 0 keeps them as they are.
+        seed: of the share held out (and of the initial weights, where there are any).
+        features: what it sees of an embedding: "l2" its direction, "raw" the embedding itself.
+
+    Attributes:
+        temperature_: what logits are divided by; 1 without calibration, None before `fit`.
+    """
+
+    learned: tuple[str, ...] = ("temperature_",)  # buffers: None before `fit`
+    settings: tuple[str, ...] = ("num_domains", "calibrate", "seed", "features")
+    temperature_: Tensor | None
+
+    def __init__(self, num_domains: int, *, calibrate: float = 0.0, seed: int = 0, features: str = "l2"):
+        super().__init__()
+        self.num_domains = int(checked_number("num_domains", num_domains, 2, integer=True))
+        self.calibrate = float(checked_number("calibrate", calibrate, 0.0, high=0.9))
+        self.seed = int(checked_number("seed", seed, 0, integer=True))
+        self.features = checked_choice("features", features, FEATURES)
+        for name in self.learned:
+            self.register_buffer(name, None)
+
+    def fit(self, z: Tensor, domains: Tensor) -> Self:
+        """Fit to embeddings and their domains; no gradient flows into the embeddings.
+
+        Args:
+            z: [N, k] embeddings.
+            domains: int [N], less than num_domains; an example of unknown domain, a negative number, does not count.
+
+        Returns:
+            The discriminator itself.
+
+        Raises:
+            ValueError: for shapes that do not agree, embeddings that are not finite, or domains out of range or all alike.
+        """
+        check_embeddings(z, domains, self.num_domains, needed=True)
+        if z.dim() != 2:
+            raise ValueError(f"z must be [N, k], got {tuple(z.shape)}.")
+        known = domains >= 0
+        there = domains[known].unique().tolist()
+        if len(there) < 2:
+            told = f"of domain {there[0]}" if there else "of unknown domain"
+            raise ValueError(f"all examples are {told}: there is nothing to tell apart.")
+        with torch.inference_mode(False), torch.autocast(z.device.type, enabled=False):
+            self._fit_and_calibrate(seen_of(widened(z.detach().clone()), self.features)[known], domains[known].long())
+        return self
+
+    def _fit_and_calibrate(self, x: Tensor, domains: Tensor) -> None:
+        held = round(self.calibrate * len(x))
+        if self.calibrate and not 0 < held < len(x):
+            raise ValueError(f"calibrate={self.calibrate:g} holds out {held} of {len(x)} examples.")
+        order = torch.arange(len(x), device=x.device)
+        if self.calibrate:
+            order = torch.randperm(len(x), generator=torch.Generator().manual_seed(self.seed)).to(x.device)
+        apart, rest = order[:held], order[held:]
+        self._fit(x[rest], domains[rest])
+        temperature = fit_temperature(self._logits(x[apart]), domains[apart]) if held else 1.0
+        self.temperature_ = x.new_tensor(temperature)
+
+    @property
+    def fitted(self) -> bool:
+        """Whether there is anything to predict with."""
+        return self.temperature_ is not None
+
+    @torch.no_grad()
+    def predict_proba(self, z: Tensor) -> Tensor:
+        """Domain posteriors [..., N, D] of embeddings z [..., N, k].
+
+        Raises:
+            RuntimeError: before `fit`.
+            ValueError: for embeddings of another width than those fitted to.
+        """
+        if self.temperature_ is None:
+            raise RuntimeError(f"this {type(self).__name__} is not fitted yet; call fit(z, domains) first.")
+        if not isinstance(z, Tensor) or z.dim() < 2 or z.shape[-1] != self._width():
+            given = tuple(z.shape) if isinstance(z, Tensor) else type(z).__name__
+            raise ValueError(f"z must be embeddings [..., N, {self._width()}], as those fitted to, got {given}.")
+        z = widened(z)
+        with torch.autocast(z.device.type, enabled=False):
+            return (self._logits(seen_of(z, self.features)) / self.temperature_.to(z)).softmax(-1)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """`predict_proba`."""
+        return self.predict_proba(z)
+
+    def predict(self, z: Tensor) -> Tensor:
+        """Most probable domain, int [..., N]."""
+        return self.predict_proba(z).argmax(-1)
+
+    def score(self, z: Tensor, domains: Tensor) -> float:
+        """Fraction of domains [..., N] predicted correctly from embeddings z [..., N, k]."""
+        predicted = self.predict(z)
+        if not isinstance(domains, Tensor) or domains.shape != predicted.shape:
+            raise ValueError(f"domains must be integers {list(predicted.shape)}, one an embedding.")
+        return (predicted == domains).double().mean().item()
+
+    def extra_repr(self) -> str:
+        """The settings, as `print(module)` shows them."""
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in self.settings)
+
+    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+        for name in self.learned:  # what was fitted is there, in its shape, and nothing else is
+            saved = state.get(prefix + name)
+            setattr(self, name, None if saved is None else torch.empty_like(saved))
+        super()._load_from_state_dict(state, prefix, *rest)
+
+    def _fit(self, x: Tensor, domains: Tensor) -> None:
+        raise NotImplementedError
+
+    def _logits(self, x: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def _width(self) -> int:
+        raise NotImplementedError
+
+
+class LinearDiscriminator(Discriminator):
+    """The paper's discriminator: logistic regression, solved to its optimum.
+
+    Args:
+        num_domains, calibrate, seed, features: see `Discriminator`.
+        l2: penalty, > 0; scikit-learn's 1 / C. Smaller means sharper posteriors.
+
+    >>> z, domains = torch.tensor([[1.0, 0.0], [2.0, 1.0], [0.0, 1.0], [1.0, 2.0]]), torch.tensor([0, 0, 1, 1])
+    >>> LinearDiscriminator(2).fit(z, domains).predict(torch.tensor([[9.0, 1.0], [0.1, 0.3]]))
+    tensor([0, 1])
+    """
+
+    learned = ("temperature_", "weight", "bias")
+    settings = (*Discriminator.settings, "l2")
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(
+        self, num_domains: int, *, l2: float = 1.0, calibrate: float = 0.0, seed: int = 0, features: str = "l2"
+    ):
+        super().__init__(num_domains, calibrate=calibrate, seed=seed, features=features)
+        self.l2 = float(checked_number("l2", l2, 0.0, above=True))
+
+    def _fit(self, x: Tensor, domains: Tensor) -> None:
+        model = logistic.fit(x.double(), domains, self.num_domains, self.l2, solver="lbfgs", watched=True)
+        self.weight, self.bias = model.weight.to(x), model.bias.to(x)
+
+    def _logits(self, x: Tensor) -> Tensor:
+        return logistic.LogisticModel(self.weight, self.bias).logits(x)
+
+    def _width(self) -> int:
+        return self.weight.shape[-1]
+
+
+class MLPDiscriminator(Discriminator):
+    """One hidden layer of ReLUs, trained by Adam on all examples at once; the input is standardised first.
+
+    Args:
+        num_domains, calibrate, seed, features: see `Discriminator`.
+        hidden: width of the hidden layer.
+        steps: of Adam.
+        learning_rate: of Adam.
+        weight_decay: of Adam.
+    """
+
+    learned = ("temperature_", "mean", "spread", "weight0", "bias0", "weight1", "bias1")
+    settings = (*Discriminator.settings, "hidden", "steps", "learning_rate", "weight_decay")
+    mean: Tensor
+    spread: Tensor
+
+    def __init__(
+        self,
+        num_domains: int,
+        *,
+        hidden: int = 64,
+        steps: int = 200,
+        learning_rate: float = 0.01,
+        weight_decay: float = 1e-4,
+        calibrate: float = 0.0,
+        seed: int = 0,
+        features: str = "l2",
+    ):
+        super().__init__(num_domains, calibrate=calibrate, seed=seed, features=features)
+        self.hidden = int(checked_number("hidden", hidden, 1, integer=True))
+        self.steps = int(checked_number("steps", steps, 1, integer=True))
+        self.learning_rate = float(checked_number("learning_rate", learning_rate, 0.0, above=True))
+        self.weight_decay = float(checked_number("weight_decay", weight_decay, 0.0))
+
+    @torch.enable_grad()
+    def _fit(self, x: Tensor, domains: Tensor) -> None:
+        mean, spread = x.mean(0), x.std(0, correction=0)
+        spread = torch.where(spread > 1e-6 * (1 + mean.abs()), spread, 1.0)  # a constant stays as it is
+        generator = torch.Generator().manual_seed(self.seed)
+        parameters = []
+        for inputs, outputs in ((x.shape[-1], self.hidden), (self.hidden, self.num_domains)):
+            bound = 1 / math.sqrt(inputs)  # as nn.Linear starts, from a generator of our own
+            for shape in ((outputs, inputs), (outputs,)):
+                start = (torch.rand(shape, generator=generator) * 2 - 1) * bound
+                parameters.append(nn.Parameter(start.to(x)))
+        optimizer = torch.optim.Adam(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
+        for _ in range(self.steps):
+            optimizer.zero_grad(set_to_none=True)
+            F.cross_entropy(self._network(x, mean, spread, *parameters), domains).backward()
+            optimizer.step()
+        for name, value in zip(self.learned[1:], (mean, spread, *parameters)):
+            setattr(self, name, value.detach())
+
+    @staticmethod
+    def _network(
+        x: Tensor, mean: Tensor, spread: Tensor, first: Tensor, bias: Tensor, second: Tensor, offset: Tensor
+    ) -> Tensor:
+        return F.linear(F.relu(F.linear((x - mean) / spread, first, bias)), second, offset)
+
+    def _logits(self, x: Tensor) -> Tensor:
+        return self._network(x, *(getattr(self, name).to(x) for name in self.learned[1:]))
+
+    def _width(self) -> int:
+        return self.mean.shape[-1]

@@ -1,0 +1,397 @@
+"""The losses as `nn.Module`, for any encoder, any data and any number of domains: ``loss(z0, z1, domains)``.
+
+They are thin: each says who the anchors and the candidates are, and `candidates` does the rest; the domain-weighted ones have a
+`weigher`, which asks a discriminator. Domains are integers 0 ... N_D - 1; a negative number (-1, or another library's
+ignore_index) is an unknown domain. Embeddings count by direction; one of all zeros has none, and a huge gradient.
+
+Temperatures are read at each call: set ``loss.tau`` to another number as training goes on, or give a tensor (an
+`nn.Parameter` is then learned with the loss's parameters) or a schedule, which is called without arguments.
+
+What makes no sense raises ValueError, in one readable sentence: options always, inputs unless the module is compiled or was
+made with ``validate=False`` (a check reads from the device, which stalls a GPU for a moment). What is only unfavourable means
+the same everywhere: an anchor without a negative has a loss of 0, and where domains are unknown or all alike, w_ij = 1 / N_D.
+
+>>> loss_fn = DomainWeightedInfoNCELoss(tau_alpha=0.1, tau_beta=0.5, num_domains=2)
+>>> z0, z1 = torch.eye(8), torch.eye(8).roll(1, 0) + torch.eye(8)
+>>> round(loss_fn(z0, z1, torch.arange(8) % 2).item(), 3)
+0.696
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..checks import check_embeddings, check_labels, checked_choice, checked_number, current, setting, widened
+from . import gather as processes
+from .candidates import Anchors, Candidates, Temperatures, across_queue, across_views, contrast, within_both
+from .monitor import Seen
+from .queue import NegativeQueue
+from .weigher import HasPosterior, Setting, Weigher
+
+REDUCTIONS = ("mean", "none")
+
+
+class _Contrastive(nn.Module):
+    """What all the losses share: their options, checks of what they are given, and the way to `candidates`.
+
+    A setting of the weigher can be read and set on the loss as well.
+    """
+
+    settings: tuple[str, ...] = ()
+    own_domain = False  # whether negatives come from the anchor's own domain only
+    weigher: Weigher | None
+
+    def __init__(self, weigher: Weigher | None, gather: bool, chunk_size: int | None, reduction: str, validate: bool):
+        super().__init__()
+        self.weigher = weigher
+        self.gather = checked_choice("gather", gather, (True, False))
+        self.validate = checked_choice("validate", validate, (True, False))
+        self.reduction = checked_choice("reduction", reduction, REDUCTIONS)
+        self.chunk_size = None if chunk_size is None else int(checked_number("chunk_size", chunk_size, 1, integer=True))
+        self._seen: Seen | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name in Weigher.settings and self.__dict__["_modules"].get("weigher") is not None:
+            return getattr(self.weigher, name)
+        return super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in Weigher.settings:
+            setattr(self.weigher, name, value)
+        else:
+            super().__setattr__(name, value)
+
+    def extra_repr(self) -> str:
+        """The settings, as `print(module)` shows them."""
+        names = [*self.settings, "gather", "chunk_size", "reduction", "validate"]
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names if name not in self._modules)
+
+    @property
+    def last(self) -> dict[str, float]:
+        """Figures of the last eager call of a domain-weighted loss, to be logged; see `monitor.Seen.figures`.
+
+        They are computed when they are asked for, from what was fitted then. Empty before the first call, and for the losses
+        without a weigher. Of a symmetric loss, those of the anchors of z0.
+        """
+        return {} if self._seen is None else self._seen.figures(self.chunk_size)
+
+    @property
+    def needs_domains(self) -> bool:
+        """Whether a call must give domains."""
+        return self.own_domain or (self.weigher is not None and self.weigher.needs_domains)
+
+    def _checked(
+        self, z0: Tensor, z1: Tensor, domains: Tensor | None, usage: str, more: Callable[[], None] = lambda: None
+    ) -> tuple[Tensor, Tensor]:
+        """Both views in float32 or better, after a look at them in eager mode, with `more` to check."""
+        if self.validate and not torch.compiler.is_compiling():
+            problem = None
+            try:
+                self._check(z0, z1, domains, usage)
+                more()
+            except ValueError as error:
+                problem = error
+            processes.check_alike(z0, problem, self.gather)
+        return widened(z0), widened(z1)
+
+    def _check(self, z0: Tensor, z1: Tensor, domains: Tensor | None, usage: str) -> None:
+        """Raise ValueError for inputs that make no sense."""
+        if isinstance(z0, Tensor) and isinstance(z1, Tensor) and z0.shape != z1.shape:
+            raise ValueError(f"z0 and z1 must share a shape [..., N, k], got {tuple(z0.shape)} and {tuple(z1.shape)}.")
+        if domains is None and self.needs_domains:
+            raise ValueError(f"{type(self).__name__} needs domains: call {usage}.")
+        check_embeddings(z0, domains, None if self.weigher is None else self.weigher.num_domains, "z0")
+        check_embeddings(z1, name="z1")
+        if z0.dtype != z1.dtype:
+            raise ValueError(f"z0 and z1 must share a dtype, got {z0.dtype} and {z1.dtype}.")
+        if self.gather and z0.dim() != 2:
+            raise ValueError(f"gather needs embeddings [N, k], got {tuple(z0.shape)}.")
+
+    def _check_size(self, z0: Tensor) -> None:
+        if z0.shape[-2] < 2 and not (self.gather and processes.active()):
+            raise ValueError(f"a batch of {z0.shape[-2]} has no negatives to contrast with.")
+
+    def _predictor(self, z0: Tensor, z1: Tensor, domains: Tensor | None) -> HasPosterior | None:
+        """What the weigher asks for domains; one that is fitted on the batch sees both views."""
+        if self.weigher is None:
+            return None
+        twice = None if domains is None else torch.cat([domains, domains], -1)
+        return self.weigher.predictor(torch.cat([z0, z1], -2), twice, self.gather, self.validate)
+
+    def _contrast(self, anchors: Anchors, candidates: Candidates, predict: HasPosterior | None) -> Tensor:
+        if self.weigher is None or predict is None:
+            tau = Temperatures(current("tau", self.tau, above=True))
+        else:
+            tau = self.weigher.temperatures(current("tau_alpha", self.tau_alpha, above=True))
+            anchors, candidates = self.weigher.weighed(anchors, candidates, predict, self.gather, self.validate)
+            if not torch.compiler.is_compiling():
+                self._seen = Seen.of(anchors, candidates, tau)
+        return contrast(anchors, candidates, tau, self.chunk_size, own_domain=self.own_domain, reduction=self.reduction)
+
+
+class _TwoViews(_Contrastive):
+    """Anchors in one view, candidates in the other, in both, or in a queue."""
+
+    def __init__(
+        self,
+        weigher: Weigher | None,
+        symmetric: bool,
+        negatives: str,
+        queue: NegativeQueue | None,
+        gather: bool,
+        chunk_size: int | None,
+        reduction: str,
+        validate: bool,
+    ):
+        super().__init__(weigher, gather, chunk_size, reduction, validate)
+        self.symmetric = checked_choice("symmetric", symmetric, (True, False))
+        self.negatives = checked_choice("negatives", negatives, ("other_view", "both_views"))
+        self.queue = queue
+        self._check_queue(queue)
+
+    def forward(
+        self, z0: Tensor, z1: Tensor, domains: Tensor | None = None, *, queue: NegativeQueue | None = None
+    ) -> Tensor:
+        """The loss of a batch, in nats.
+
+        Args:
+            z0, z1: [..., N, k] embeddings of two views; row i of both shows the same example.
+            domains: int [N] (or [..., N]) domain of each example, negative where it is not known.
+            queue: take negatives from there and not from the batch, as MoCo does; `push` z1 (the momentum encoder's
+                view) to it afterwards. A queue that the loss was made with is used in its place, and filled, by itself.
+
+        Raises:
+            ValueError: for shapes that do not agree, values that are not finite, domains out of range, or a batch of one.
+        """
+        own, queue = queue is None and self.queue is not None, self.queue if queue is None else queue
+        if self.validate and not torch.compiler.is_compiling():
+            self._check_queue(queue)
+
+        def more() -> None:
+            if queue is None:
+                self._check_size(z0)
+            elif queue.z.shape[-1] != z0.shape[-1]:
+                held = queue.z.shape[-1]
+                raise ValueError(f"the queue holds embeddings of {held} dimensions, z0 has {z0.shape[-1]}.")
+
+        z0, z1 = self._checked(z0, z1, domains, "loss(z0, z1, domains)", more)
+        predict = self._predictor(z0, z1, domains)
+        if self.negatives == "both_views":
+            ids = torch.arange(z0.shape[-2], device=z0.device) + (processes.rank() * z0.shape[-2] if self.gather else 0)
+            return self._contrast(*within_both(z0, z1, ids, domains, self.gather), predict)
+        views = [(z1, z0), (z0, z1)] if self.symmetric else [(z0, z1)]
+        total = torch.stack([self._one_way(z, other, domains, queue, predict) for z, other in views]).mean(0)
+        if own and queue is not None and self.training:
+            queue.push(z1, domains, gather=self.gather)
+        return total
+
+    def _one_way(
+        self,
+        z: Tensor,
+        z_pos: Tensor,
+        domains: Tensor | None,
+        queue: NegativeQueue | None,
+        predict: HasPosterior | None,
+    ) -> Tensor:
+        if queue is None:
+            return self._contrast(*across_views(z, z_pos, domains, self.gather), predict)
+        return self._contrast(*across_queue(z, z_pos, domains, (queue.z, queue.domains, queue.filled)), predict)
+
+    def _check_queue(self, queue: NegativeQueue | None) -> None:
+        if queue is not None and not isinstance(queue, NegativeQueue):
+            raise ValueError(f"queue must be a NegativeQueue, got {type(queue).__name__}.")
+        if queue is not None and self.negatives == "both_views":
+            raise ValueError(
+                'a queue takes the place of the batch\'s negatives: negatives="both_views" has no use for it.'
+            )
+
+
+class InfoNCELoss(_TwoViews):
+    """InfoNCE between two views (Eq. 2): row i of one view against all rows of the other.
+
+    Args:
+        tau: temperature, > 0; a number, a tensor or a schedule (this module's first lines).
+        symmetric: average both directions; False takes z0 as the anchors, as the paper does.
+        negatives: "other_view" contrasts an anchor with the N - 1 others of the other view; "both_views" takes both views as
+            anchors, and all 2 N - 2 others as negatives: SimCLR's NT-Xent.
+        queue: a `NegativeQueue` of the loss's own: negatives come from it, and in training mode each call fills it with z1.
+        gather: contrast with the embeddings of all processes of `torch.distributed`.
+        chunk_size: anchors computed at a time, for large batches; see `candidates.contrast`.
+        reduction: "mean", or "none" for the loss of each anchor.
+        validate: check inputs; see this module's first lines.
+
+    Shape:
+        z0, z1: [N, k] (or [..., N, k]: independent runs); domains: int [N]; the loss: a scalar (or [...]), for "none" [N],
+        with negatives of both views [2 N].
+    """
+
+    settings = ("tau", "symmetric", "negatives", "queue")
+
+    def __init__(
+        self,
+        tau: Setting = 0.1,
+        *,
+        symmetric: bool = False,
+        negatives: str = "other_view",
+        queue: NegativeQueue | None = None,
+        gather: bool = False,
+        chunk_size: int | None = None,
+        reduction: str = "mean",
+        validate: bool = True,
+    ):
+        super().__init__(None, symmetric, negatives, queue, gather, chunk_size, reduction, validate)
+        self.tau = setting("tau", tau, above=True)
+
+
+class SameDomainInfoNCELoss(InfoNCELoss):
+    """InfoNCE whose negatives come from the anchor's own domain only (the baseline "Same Domain Negatives").
+
+    Args and Shape: as for `InfoNCELoss`; domains are needed. An anchor without a negative, as one of unknown domain, contributes
+    0 to the mean.
+    """
+
+    own_domain = True
+
+
+class DomainWeightedInfoNCELoss(_TwoViews):
+    """The paper's loss (Eq. 4): negatives that seem to share the anchor's domain get a lower temperature.
+
+    Args:
+        tau_alpha: temperature of positives, and of negatives about whose domain nothing is known; > 0.
+        tau_beta: how far the probability w_ij of sharing a domain moves a negative's temperature, >= 0; at 0 this is
+            `InfoNCELoss` (unless tau_min is above tau_alpha). Where tau_beta (1 - 1 / N_D) is about tau_alpha or more,
+            tau_min sets the temperature of pairs that surely share a domain.
+        num_domains: N_D, the number of training domains, at least 2.
+        weighting: "negatives" takes the anchor's domain as known, "pairs" neither; see
+            `discriminator.same_domain_probability`.
+        tau_min: lower bound of temperatures, > 0. All three temperatures may be numbers, tensors or schedules.
+        discriminator: has `predict_proba`, such as `discriminators.LinearDiscriminator`; fit it to all embeddings once an
+            epoch ("global"). One of your own is given embeddings as they are; with `gather` it must be the same on all
+            processes. None fits a linear one on both views of each batch ("batch"), at a cost that is linear in the batch,
+            the embeddings' width and N_D.
+        l2: its penalty in that case; scikit-learn's 1 / C.
+        features: what it sees of an embedding in that case, "l2" or "raw"; see `discriminators`.
+        symmetric, negatives, queue, gather, chunk_size, reduction, validate: as for `InfoNCELoss`.
+
+    Shape:
+        As for `InfoNCELoss`. "pairs" needs no domains if the discriminator is given.
+
+    No gradient flows into the discriminator or through its posteriors.
+    """
+
+    settings = ("tau_alpha", "symmetric", "negatives", "queue")
+
+    def __init__(
+        self,
+        tau_alpha: Setting = 0.1,
+        tau_beta: Setting = 0.1,
+        *,
+        num_domains: int,
+        weighting: str = "negatives",
+        tau_min: Setting = 0.01,
+        discriminator: HasPosterior | None = None,
+        l2: float = 1.0,
+        features: str = "l2",
+        symmetric: bool = False,
+        negatives: str = "other_view",
+        queue: NegativeQueue | None = None,
+        gather: bool = False,
+        chunk_size: int | None = None,
+        reduction: str = "mean",
+        validate: bool = True,
+    ):
+        weigher = Weigher(tau_beta, tau_min, num_domains, weighting, discriminator, l2, features)
+        super().__init__(weigher, symmetric, negatives, queue, gather, chunk_size, reduction, validate)
+        self.tau_alpha = setting("tau_alpha", tau_alpha, above=True)
+
+
+class _Supervised(_Contrastive):
+    """Both views are anchors and candidates; examples of a class are each other's positives."""
+
+    def forward(self, z0: Tensor, z1: Tensor, labels: Tensor, domains: Tensor | None = None) -> Tensor:
+        """The loss of a batch, in nats: the mean over the 2 N anchors.
+
+        Args:
+            z0, z1: [N, k] embeddings of two views.
+            labels: int [N] classes.
+            domains: int [N] domain of each example, negative where it is not known; needed by the domain-weighted loss.
+
+        Raises:
+            ValueError: for shapes that do not agree, values that are not finite, labels or domains out of range, or a batch
+                of one.
+        """
+
+        def more() -> None:
+            self._check_size(z0)
+            check_labels(z0, labels)
+
+        z0, z1 = self._checked(z0, z1, domains, "loss(z0, z1, labels, domains)", more)
+        predict = self._predictor(z0, z1, domains)
+        return self._contrast(*within_both(z0, z1, labels, domains, self.gather), predict)
+
+
+class SupConLoss(_Supervised):
+    """Supervised contrast (Khosla et al. 2020, L_out): all examples of an anchor's class are its positives, in both views.
+
+    Args:
+        tau: temperature, > 0; a number, a tensor or a schedule.
+        gather, chunk_size, reduction, validate: as for `InfoNCELoss`.
+
+    Shape:
+        z0, z1: [N, k]; labels: int [N], >= 0; domains: int [N]; the loss: a scalar, for "none" [2 N].
+
+    With labels all different this is `InfoNCELoss` with ``negatives="both_views"``. With `gather`, labels mean the same on all
+    processes.
+    """
+
+    settings = ("tau",)
+
+    def __init__(
+        self,
+        tau: Setting = 0.1,
+        *,
+        gather: bool = False,
+        chunk_size: int | None = None,
+        reduction: str = "mean",
+        validate: bool = True,
+    ):
+        super().__init__(None, gather, chunk_size, reduction, validate)
+        self.tau = setting("tau", tau, above=True)
+
+
+class DomainWeightedSupConLoss(_Supervised):
+    """`SupConLoss` whose negatives have the paper's temperatures; at tau_beta = 0 it is `SupConLoss`.
+
+    Args:
+        tau_alpha, tau_beta, num_domains, weighting, tau_min, discriminator, l2, features: as for `DomainWeightedInfoNCELoss`.
+        gather, chunk_size, reduction, validate: as for `InfoNCELoss`.
+
+    Shape:
+        z0, z1: [N, k]; labels: int [N], >= 0; domains: int [N]; the loss: a scalar, for "none" [2 N].
+    """
+
+    settings = ("tau_alpha",)
+
+    def __init__(
+        self,
+        tau_alpha: Setting = 0.1,
+        tau_beta: Setting = 0.1,
+        *,
+        num_domains: int,
+        weighting: str = "negatives",
+        tau_min: Setting = 0.01,
+        discriminator: HasPosterior | None = None,
+        l2: float = 1.0,
+        features: str = "l2",
+        gather: bool = False,
+        chunk_size: int | None = None,
+        reduction: str = "mean",
+        validate: bool = True,
+    ):
+        weigher = Weigher(tau_beta, tau_min, num_domains, weighting, discriminator, l2, features)
+        super().__init__(weigher, gather, chunk_size, reduction, validate)
+        self.tau_alpha = setting("tau_alpha", tau_alpha, above=True)
