@@ -23,6 +23,7 @@ from dtcl_core import (
     NegativeQueue,
     SameDomainInfoNCELoss,
     SupConLoss,
+    embed_in_chunks,
     losses,
 )
 
@@ -342,3 +343,44 @@ def test_the_losses_are_the_formula_with_the_masks_of_their_candidates(batch):
     alike = torch.cat([labels, labels])[:, None] == torch.cat([labels, labels])
     ours = losses.info_nce(z, z, 0.2, positive=alike & other, admitted=other)
     torch.testing.assert_close(SupConLoss(0.2)(z0, z1, labels), ours)
+
+
+# --- large batches ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunk_size", [1, 7, N, 1000])
+def test_embedding_in_chunks_gives_the_whole_batchs_gradients(batch, chunk_size):
+    x0, x1, domains = batch
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(K, 16), nn.ReLU(), nn.Linear(16, 4)).double()
+    loss_fn = DomainWeightedInfoNCELoss(0.2, 0.3, num_domains=D, chunk_size=5)
+    found = []
+    for embed in (net, lambda x: embed_in_chunks(net, x, chunk_size)):
+        net.zero_grad()
+        loss = loss_fn(embed(x0), embed(x1), domains)
+        loss.backward()
+        found.append([loss.detach(), *(p.grad.clone() for p in net.parameters())])
+    for whole, in_chunks in zip(*found):
+        torch.testing.assert_close(in_chunks, whole)
+
+
+def test_embedding_in_chunks_keeps_one_chunks_activations_and_draws_dropout_once():
+    x, seen = torch.randn(64, 4, requires_grad=True), []
+
+    def wide(part):  # 1,000 activations an example
+        hidden = F.dropout(part.repeat(1, 250), 0.5)
+        seen.append(hidden.detach())
+        return (hidden * hidden.sin()).sum(-1, keepdim=True)
+
+    def largest(embed):
+        kept = []
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.numel()) or t, lambda t: t):
+            return embed(x), max(kept)
+
+    assert largest(wide)[1] == 64_000
+    seen.clear()
+    z, kept = largest(lambda x: embed_in_chunks(wide, x, 8))
+    assert kept <= x.numel() and len(seen) == 8
+    z.sum().backward()
+    forward, backward = seen[:8], seen[8:]
+    assert len(backward) == 8 and all(any(torch.equal(a, b) for b in backward) for a in forward)
