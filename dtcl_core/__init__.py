@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .penalties import DomainAdversary as DomainAdversary
     from .penalties import MMDPenalty as MMDPenalty
 
+__version__ = "0.1.0"
 _HOMES = {
     "classifiers": ("LinearDiscriminator", "MLPDiscriminator"),
     "contrast": ("NegativeQueue",),

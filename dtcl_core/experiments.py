@@ -8,34 +8,18 @@ a sub-grid) and `paper`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from . import calibration, variations, weight_choices
-from .checks import checked_choice, checked_number
+from .checks import closest, checked_choice, checked_number
 from .config import LAMBDAS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Protocol, Run
 from .methods import ALL_METHODS, METHODS
+from .presets import PRESETS as PRESETS
 from .selection import FRESH_SEED
 
-
-@dataclass(frozen=True)
-class Preset:
-    """How much of an experiment is asked for: number of seeds, epochs, what it is for, and changes to the protocol."""
-
-    seeds: int
-    epochs: int
-    purpose: str
-    changes: Mapping[str, Any] = field(default_factory=dict)
-
-
 MAX_SEEDS = FRESH_SEED  # a slip of the keyboard is no wish for a million runs
-PRESETS = {
-    "smoke": Preset(2, 1, "real training on a fifth of the images, in seconds", {"split_sizes": (1386, 231, 231, 462)}),
-    "laptop": Preset(3, 100, "short runs of a sub-grid, hours on a CPU at most"),
-    "core": Preset(5, 400, "full runs of the paper's selected cells and a few beside them; part of its grid"),
-    "paper": Preset(5, 400, "the paper's grid"),
-}
 
 WEIGHTED = tuple(name for name, method in METHODS.items() if "discriminator" in method.uses)
 Setting = dict[str, Any]  # what an experiment sets of a `Run`: all but seed and epochs; "protocol" holds changes to it
@@ -183,8 +167,12 @@ class Experiment:
             settings = [{**setting, "sigma": spread} for spread in listed_numbers(sigma) for setting in settings]
         if tau_alpha is not None:
             settings = [{**setting, "tau_alpha": tau} for setting in settings for tau in listed_numbers(tau_alpha)]
+        protocols: dict[str, Protocol] = {}  # settings share few, and each is checked field by field
+        for setting in settings:
+            changes = setting.get("protocol", {})
+            protocols.setdefault(repr(changes), shared if not changes else dataclasses.replace(shared, **changes))
         runs = [
-            Run(seed=seed, **{**setting, "protocol": dataclasses.replace(shared, **setting.get("protocol", {}))})
+            Run(seed=seed, **{**setting, "protocol": protocols[repr(setting.get("protocol", {}))]})
             for setting in settings
             for seed in range(self.first_seed, self.first_seed + int(count))
         ]
@@ -200,7 +188,9 @@ class Experiment:
             raise ValueError("methods must name at least one method.")
         for name in names:
             if name not in self.methods:
-                raise ValueError(f"unknown method {name!r}: the methods are {', '.join(self.methods)}.")
+                raise ValueError(
+                    f"unknown method {name!r}{closest(name, self.methods)}: the methods are {', '.join(self.methods)}."
+                )
         return list(dict.fromkeys(names))
 
 

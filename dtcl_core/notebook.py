@@ -11,11 +11,12 @@ from typing import Any
 import pandas as pd
 
 from . import selection
-from .checks import checked_choice
+from .checks import checked_choice, closest
 from .config import Run
 from .device import resolve_device
 from .experiments import BESIDE, OUTSIDE, REGISTRY, listed_numbers, wants_trace
-from .results import Store, check_writable
+from .files import check_writable
+from .results import Store
 from .traces import Trace
 from .work import compute, default_store
 
@@ -46,7 +47,9 @@ def check_parameters(cells: Sequence[str]) -> None:
         if source.lstrip().startswith(INJECTED):
             known = assigned_names(before)
             for name in sorted(assigned_names(source) - known):
-                raise ValueError(f"unknown parameter {name!r}: this chapter takes {', '.join(sorted(known))}.")
+                raise ValueError(
+                    f"unknown parameter {name!r}{closest(name, known)}: this chapter takes {', '.join(sorted(known))}."
+                )
 
 
 def number_list(name: str, text: object) -> list[float]:

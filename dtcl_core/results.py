@@ -17,8 +17,6 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
-import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
@@ -33,6 +31,7 @@ from .config import REVISION, Protocol, Run
 from .data import LABEL_FRACTIONS
 from .encoder import Encoder
 from .evaluate import METRICS, Draws
+from .files import check_writable, write_whole
 from .pretrain import Stack
 from .provenance import commit
 from .traces import Trace
@@ -158,38 +157,6 @@ def content_hash(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:8]
 
 
-def write_whole(text: str, target: Path) -> None:
-    """Write a file so that it is there whole and on disk when this returns, or not at all."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=target.parent, suffix=".tmp")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-        with contextlib.suppress(OSError):  # not every system can sync a folder
-            folder = os.open(target.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def check_writable(folder: Path, what: str) -> None:
-    """Raise OSError, naming the folder, unless a file could be written into it now; the folder is made."""
-    try:
-        write_whole("", folder / f".{secrets.token_hex(4)}.probe")
-        for probe in folder.glob(".*.probe"):
-            probe.unlink(missing_ok=True)
-    except OSError as error:
-        raise OSError(f"{what} cannot be written to {folder}: {error.strerror or error}.") from None
-
-
 class Store:
     """A folder of shards.
 
@@ -203,7 +170,9 @@ class Store:
         self.traces_path = self.path / "traces"
         self.encoders_path = self.path / "encoders"
         self.checkpoints_path = self.path / ".checkpoints"
-        self.conflicts: dict[str, tuple[str, str]] = {}  # keys of which `rows` found two results, and the shards of these
+        self.conflicts: dict[
+            str, tuple[str, str]
+        ] = {}  # keys of which `rows` found two results, and the shards of these
 
     def add(self, rows: Sequence[dict[str, Any]]) -> Path:
         """Write rows as one new shard: whole and on disk when this returns, or not at all.
