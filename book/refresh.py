@@ -1,4 +1,5 @@
-"""Run every chapter in place and keep its text outputs, which the tests compare; redraw the README's picture.
+"""Run every chapter in place and keep its text outputs, which the tests compare; pin the rows they show; redraw the README's
+picture.
 
 Images inside notebooks are not committed: the book draws them when it is built.
 """
@@ -8,7 +9,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
-from dtcl_core import figures, notebook, reported, selection
+from dtcl_core import figures, notebook, reported, results, selection
 
 BOOK = Path(__file__).parent
 
@@ -41,6 +42,7 @@ def draw_headline(path: Path) -> None:
 
 
 if __name__ == "__main__":
+    results.Store().pin()  # what is shown now stays what is shown, whatever is copied beside it
     for chapter in sorted(BOOK.glob("*.ipynb")):
         print(f"running {chapter.name}", flush=True)
         refresh(chapter)
