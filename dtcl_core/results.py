@@ -154,6 +154,45 @@ def shard_name(text: str) -> str:
     return f"{stamp}-{content_hash(text.encode())}.jsonl"
 
 
+def add_shard(entries: Sequence[dict[str, Any]], folder: Path) -> Path:
+    """Write entries, each with its digest, as one new shard: whole and on disk when this returns, or not at all."""
+    lines = [json.dumps({**entry, "digest": digest(entry)}, sort_keys=True, allow_nan=False) + "\n" for entry in entries]
+    target = folder / shard_name("".join(lines))
+    write_whole("".join(lines), target)
+    return target
+
+
+def shard_lines(shards: Iterable[Path]) -> Iterator[tuple[Path, int, str]]:
+    """Each line of some shards, with its shard and number; a warning names a shard that is not as it was written."""
+    for shard in shards:
+        try:
+            content = shard.read_bytes()
+        except OSError as error:
+            warnings.warn(f"{shard.name} is left out: {error.strerror}", stacklevel=3)
+            continue
+        if shard.stem.rpartition("-")[2] != content_hash(content):
+            told = "is not as it was written, or was renamed: its name ends with a hash of what it held; sound lines of it are used"
+            warnings.warn(f"{shard.name} {told}", stacklevel=3)
+        for number, line in enumerate(content.decode("utf-8", errors="replace").splitlines(), 1):
+            if line.strip():
+                yield shard, number, line
+
+
+def entries(folder: Path) -> list[dict[str, Any]]:
+    """What `add_shard` wrote into a folder, whatever it says; lines that are not as they were written are left out and named."""
+    found = []
+    for shard, number, line in shard_lines(sorted(folder.glob("*.jsonl"))):
+        try:
+            entry = json.loads(line)
+            if not isinstance(entry, dict) or entry.pop("digest", None) != digest(entry):
+                raise ValueError("it is not as it was written (its digest differs)")
+        except UNREADABLE as error:
+            warnings.warn(f"{shard.name}, line {number} is left out: {error}", stacklevel=2)
+            continue
+        found.append(entry)
+    return found
+
+
 def content_hash(content: bytes) -> str:
     """Eight hexadecimal digits of what a shard holds."""
     return hashlib.sha256(content).hexdigest()[:8]
@@ -183,13 +222,9 @@ class Store:
         Raises:
             ValueError: for a row that `check_row` refuses.
         """
-        rows = [{**row, "digest": digest(row)} for row in rows]
         for row in rows:
-            check_row(row)
-        text = "".join(json.dumps(row, sort_keys=True, allow_nan=False) + "\n" for row in rows)
-        target = self.rows_path / shard_name(text)
-        write_whole(text, target)
-        return target
+            check_row({**row, "digest": digest(row)})
+        return add_shard(rows, self.rows_path)
 
     def check_writable(self) -> None:
         """Raise OSError, naming the folder, unless a shard, a trace and a checkpoint could be written now."""
@@ -222,26 +257,12 @@ class Store:
     def _trace_path(self, key: str) -> Path:
         return self.traces_path / f"{key}.json"
 
-    def _lines(self, shards: Iterable[Path] | None = None) -> Iterator[tuple[Path, int, str]]:
-        for shard in sorted(self.rows_path.glob("*.jsonl")) if shards is None else shards:
-            try:
-                content = shard.read_bytes()
-            except OSError as error:
-                warnings.warn(f"{shard.name} is left out: {error.strerror}", stacklevel=3)
-                continue
-            if shard.stem.rpartition("-")[2] != content_hash(content):
-                told = "is not as it was written, or was renamed: its name ends with a hash of what it held; sound lines of it are used"
-                warnings.warn(f"{shard.name} {told}", stacklevel=3)
-            for number, line in enumerate(content.decode("utf-8", errors="replace").splitlines(), 1):
-                if line.strip():
-                    yield shard, number, line
-
     def rows(self) -> dict[str, dict[str, Any]]:
         """The winning row of every key. Lines that cannot be trusted are left out with a warning that names them."""
         best: dict[str, tuple[tuple, dict[str, Any]]] = {}
         pinned = self.pinned()
         self.conflicts = {}
-        for shard, number, line in self._lines():
+        for shard, number, line in shard_lines(sorted(self.rows_path.glob("*.jsonl"))):
             try:
                 row = json.loads(line)
                 if (
@@ -305,7 +326,7 @@ class Store:
     def shard(self, name: str) -> list[dict[str, Any]]:
         """All sound rows of one shard, in its order, whether or not they win; lines that cannot be trusted are left out."""
         found = []
-        for _, _, line in self._lines([self.rows_path / name]):
+        for _, _, line in shard_lines([self.rows_path / name]):
             with contextlib.suppress(*UNREADABLE):
                 row = json.loads(line)
                 check_row(row)

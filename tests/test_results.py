@@ -340,3 +340,17 @@ def test_the_rows_that_the_book_shows_are_here_as_they_were():
     pinned = store.pinned()
     assert pinned and not store.conflicts
     assert {key: rows[key]["digest"] for key in pinned} == {key: next(iter(of)) for key, of in pinned.items()}
+
+
+def test_entries_of_any_kind_are_kept_with_a_digest(tmp_path):
+    rows = [{"loss": "pairs", "seed": 1, "accuracy": 0.5}, {"loss": "pairs", "seed": 2, "accuracy": 0.75}]
+    path = results.add_shard(rows, tmp_path / "own")
+    results.add_shard(rows[:1], tmp_path / "own")
+    found = results.entries(tmp_path / "own")
+    assert len(found) == 3 and all(row in found for row in rows)
+    path.write_text(path.read_text().replace("0.75", "0.95") + "[]\n")
+    with pytest.warns(UserWarning) as told:
+        assert len(results.entries(tmp_path / "own")) == 2
+    said = [str(w.message) for w in told]
+    assert f"{path.name} is not as it was written" in said[0] and f"{path.name}, line 2 is left out" in said[1]
+    assert "line 3 is left out" in said[2] and len(said) == 3, said
