@@ -14,8 +14,8 @@ import pandas as pd
 import torch
 from machine import origin, write
 
-from dtcl_core import audit
 from dtcl_core.evaluate import METRICS
+from dtcl_core.launch import audit
 from dtcl_core.results import Store
 
 

@@ -24,11 +24,12 @@ import paths
 import peers
 import torch
 
-from dtcl_core import pretrain, work
+from dtcl_core import pretrain
 from dtcl_core.checks import checked_number
 from dtcl_core.config import Protocol, Run
-from dtcl_core.device import resolve_device, resolve_precision, tune_cpu_memory
+from dtcl_core.engine.device import resolve_device, resolve_precision, tune_cpu_memory
 from dtcl_core.experiments import REGISTRY, listed_numbers
+from dtcl_core.launch import local
 from dtcl_core.results import check_writable
 
 HERE = Path(__file__).parent
@@ -75,8 +76,8 @@ def two_steps(stack: pretrain.Stack, turn: int) -> None:
 def papers_runs(device: torch.device, precision: str, samples: int = 8) -> float:
     """Seconds a run-epoch over stacks of all methods, as `run main_table --preset paper` cuts them."""
     runs = REGISTRY["main_table"].runs("paper")
-    size = work.stack_size_for(device, runs[0].protocol, precision)
-    stacks = work.cut_into_stacks(runs, size, mix_streams=device.type != "cpu")
+    size = local.stack_size_for(device, runs[0].protocol, precision)
+    stacks = local.cut_into_stacks(runs, size, mix_streams=device.type != "cpu")
     stacks = stacks[:: -(-len(stacks) // samples)]
     total = sum(peers.seconds_of(pretrain.Stack(stack, device, precision).train_epoch, device) for stack in stacks)
     return total / sum(map(len, stacks))
@@ -130,9 +131,9 @@ def measure_parts(device: torch.device, largest: int, precision: str, out: Path)
         rows = []
         for threads in paths.thread_counts(paths.cores()):
             with paths.on_threads(threads):
-                rows += parts.measure(device, min(largest, work.CPU_STACK), precision)
+                rows += parts.measure(device, min(largest, local.CPU_STACK), precision)
     else:
-        rows = parts.measure(device, min(largest, work.GPU_STACK), precision)
+        rows = parts.measure(device, min(largest, local.GPU_STACK), precision)
     machine.write(out / f"{device.type}_parts.csv", rows)
 
 

@@ -17,9 +17,9 @@ from pathlib import Path
 import pandas as pd
 from machine import write
 
-from dtcl_core import work
 from dtcl_core.config import Run
 from dtcl_core.evaluate import METRICS
+from dtcl_core.launch import local
 from dtcl_core.results import FRACTIONS, Store
 
 SEEDS = (0, 1, 2, 3, 4, 1000, 1001, 1002, 1003, 1004)  # those that both kinds of rows have
@@ -39,7 +39,7 @@ def runs(seeds: int = len(SEEDS)) -> list[Run]:
 
 
 def train(folder: str, seeds: int = len(SEEDS)) -> None:
-    work.compute(runs(seeds), Store(folder), "cpu", precision="float32")
+    local.compute(runs(seeds), Store(folder), "cpu", precision="float32")
 
 
 def compare(folder: str) -> None:

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import torch
 
-from dtcl_core.native import FLAGS, Unavailable, find_compiler
-from dtcl_core.provenance import SOURCES, cpu_name
+from dtcl_core.engine.native import FLAGS, Unavailable, find_compiler
+from dtcl_core.engine.provenance import SOURCES, cpu_name
 
 CHAINS = 24  # of multiplications that wait for nothing but themselves: more than a core has under way, fewer than its registers
 PEAK = """

@@ -19,8 +19,8 @@ import torch
 
 from dtcl_core import evaluate, pretrain
 from dtcl_core.config import Protocol, Run
-from dtcl_core.device import reproducible
 from dtcl_core.encoder import IMAGE_SIZE, feature_sizes
+from dtcl_core.engine.device import reproducible
 from dtcl_core.methods import METHODS
 
 AREA = IMAGE_SIZE**2

@@ -24,7 +24,7 @@ import torch
 
 from dtcl_core import pretrain
 from dtcl_core.config import Protocol
-from dtcl_core.device import tune_cpu_memory
+from dtcl_core.engine.device import tune_cpu_memory
 
 HERE = Path(__file__).parent
 TURNS, STEPS = 21, 2

@@ -18,7 +18,7 @@ import torch
 
 from dtcl_core import evaluate, pretrain
 from dtcl_core.config import Protocol, Run
-from dtcl_core.device import resolve_device
+from dtcl_core.engine.device import resolve_device
 
 CELLS = [("standard", 0.1, None), ("dw_negatives", 0.05, 1.0), ("dw_pairs", 0.05, 1.0), ("dw_pairs", 0.175, 0.5)]
 PRECISIONS = ("float32", "bfloat16")

@@ -24,7 +24,7 @@ from torch.nn import functional as F
 
 from dtcl_core import losses
 from dtcl_core.config import Protocol, Run
-from dtcl_core.device import reproducible
+from dtcl_core.engine.device import reproducible
 from dtcl_core.pretrain import Stack, choose_trunk
 
 SEEDS = 3

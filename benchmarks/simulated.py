@@ -22,9 +22,11 @@ from typing import Any, NamedTuple
 import machine
 import torch
 
-from dtcl_core import pretrain, selfcheck, speed, work
+from dtcl_core import pretrain
 from dtcl_core.config import Protocol, Run
 from dtcl_core.experiments import REGISTRY
+from dtcl_core.launch import local, selfcheck
+from dtcl_core.report import benchmarked
 
 HERE = Path(__file__).resolve().parent
 SIZES = (1, 24, 192)
@@ -108,7 +110,7 @@ def rows_of(name: str, runs: Sequence[Run], stacks: int = 0, precision: str = "b
         "gflop": sum(c.flops for c in found.step) / 1e9,
         "gb": sum(c.moved for c in found.step) / 1e9,
         "peak_gb": found.peak / 1e9,
-        "estimate_gb": len(runs) * work.bytes_of_run(runs[0].protocol, precision) / 1e9,
+        "estimate_gb": len(runs) * local.bytes_of_run(runs[0].protocol, precision) / 1e9,
         "launch_ms": 1e3 * LAUNCH_SECONDS * len(found.step),
         "epoch_launch_ms": 1e3 * LAUNCH_SECONDS * launches,
     }
@@ -130,7 +132,7 @@ def standard_runs(size: int) -> list[Run]:
 
 def paper_stacks() -> dict[tuple, list[list[Run]]]:
     """The stacks of the paper's comparison on a large GPU, alike ones together: they differ in their seed."""
-    stacks = work.cut_into_stacks(REGISTRY["main_table"].runs("paper"), work.GPU_STACK)
+    stacks = local.cut_into_stacks(REGISTRY["main_table"].runs("paper"), local.GPU_STACK)
     alike: dict[tuple, list[list[Run]]] = {}
     for stack in stacks:
         kinds = Counter((run.method, run.discriminator) for run in stack)
@@ -155,9 +157,9 @@ def main() -> None:
         "threads": "",
     }
     machine.write(HERE / "simulated.csv", [row | told for row in rows])
-    frame = speed.load("simulated")
-    print(speed.computed(frame).round(2).to_string(index=False))
-    for gpu, minutes in speed.computed_minutes(frame).items():
+    frame = benchmarked.load("simulated")
+    print(benchmarked.computed(frame).round(2).to_string(index=False))
+    for gpu, minutes in benchmarked.computed_minutes(frame).items():
         print(
             f"The paper's comparison takes an {gpu} at least {minutes:.1f} minutes, as computed; {Protocol().epochs} epochs a run."
         )

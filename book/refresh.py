@@ -9,7 +9,9 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
-from dtcl_core import figures, notebook, reported, results, selection
+from dtcl_core import results
+from dtcl_core.analysis import reported, selection
+from dtcl_core.report import figures, notebook
 
 BOOK = Path(__file__).parent
 

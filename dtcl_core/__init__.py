@@ -3,13 +3,19 @@
 The losses, for your own project, are here: ``from dtcl_core import DomainWeightedInfoNCELoss``. They need torch and numpy,
 nothing else, and nothing is imported before it is asked for.
 
-Modules, from the ground up. Losses: `losses` (functional), `logistic`, `discriminator`, `classifiers`, `contrast` (any
-candidates, queue, chunks), `gather`, `modules`, `penalties`. Runs: `device`, `keyed` (randomness), `data`, `augment`, `methods`,
-`config` (what a run is), `encoder`, `streams` (data and views on the device), `pretrain` (the engine), `evaluate`,
-`traces`, `checkpoint`, `provenance`. Results: `results` (the store), `variations` and `weight_choices` (what is varied beside
-the protocol), `experiments`, `work` (train what is missing), `cluster`, `audit`, `selection`, `statistics`, `sensitivity`
-(the calibration), `evidence`, `verdicts` and `claims`, `reported`, `tables`, `style`, `figures`, `interactive`,
-`illustrations`, `notebook`, `speed`, `selfcheck` (of a machine), `checks` (of what users give), and the command line.
+Where things are, in the order in which a number travels:
+
+- the core, in this folder: `data`, `augment` (views), `encoder`, `logistic`, `discriminator`, `losses`, `methods` (which loss is
+  which), `config` (what a run is), `pretrain`, `evaluate`, `results` (the store), `keyed` (randomness), `checks` (of values given),
+  `files` (written whole or not at all), `presets` and `console` (of the command line);
+- asked, `experiments`: the `registry` of tables and figures as lists of runs, `open_choices`, `weight_choices`;
+- trained, `engine`: `device`, `streams` (images and views for runs that share them), `native` and `trunk` (a CPU's own operators),
+  `checkpoint`, `encoder_files` (trained networks), `traces`, `provenance`; `launch` asks the engine for what is missing:
+  `commands`, `local`, `cluster` (Ray), `audit` (stored rows trained again), `selfcheck` (is this machine sound?);
+- concluded, `analysis`: `selection`, `intervals`, `reported` (the paper's numbers), `contrasts`, `claims`, `verdicts`; the later
+  rule in `restated`, `rule` and `operating`; `sensitivity` and `calibration` of the open choices;
+- shown, `report`: `tables`, `figures`, `style`, `illustrations`, `interactive`, `notebook` (what chapters call), `benchmarked`;
+- for your project, `nn`: the losses as `modules`, `candidates` (queue, chunks), `discriminators`, `penalties`, `gather`.
 """
 
 from __future__ import annotations
@@ -18,29 +24,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .classifiers import LinearDiscriminator as LinearDiscriminator
-    from .classifiers import MLPDiscriminator as MLPDiscriminator
-    from .contrast import NegativeQueue as NegativeQueue
-    from .modules import DomainWeightedInfoNCELoss as DomainWeightedInfoNCELoss
-    from .modules import DomainWeightedSupConLoss as DomainWeightedSupConLoss
-    from .modules import InfoNCELoss as InfoNCELoss
-    from .modules import SameDomainInfoNCELoss as SameDomainInfoNCELoss
-    from .modules import SupConLoss as SupConLoss
-    from .penalties import DomainAdversary as DomainAdversary
-    from .penalties import MMDPenalty as MMDPenalty
+    from .nn.candidates import NegativeQueue as NegativeQueue
+    from .nn.discriminators import LinearDiscriminator as LinearDiscriminator
+    from .nn.discriminators import MLPDiscriminator as MLPDiscriminator
+    from .nn.modules import DomainWeightedInfoNCELoss as DomainWeightedInfoNCELoss
+    from .nn.modules import DomainWeightedSupConLoss as DomainWeightedSupConLoss
+    from .nn.modules import InfoNCELoss as InfoNCELoss
+    from .nn.modules import SameDomainInfoNCELoss as SameDomainInfoNCELoss
+    from .nn.modules import SupConLoss as SupConLoss
+    from .nn.penalties import DomainAdversary as DomainAdversary
+    from .nn.penalties import MMDPenalty as MMDPenalty
 
 __version__ = "0.1.0"
 _HOMES = {
-    "classifiers": ("LinearDiscriminator", "MLPDiscriminator"),
-    "contrast": ("NegativeQueue",),
-    "modules": (
+    "nn.discriminators": ("LinearDiscriminator", "MLPDiscriminator"),
+    "nn.candidates": ("NegativeQueue",),
+    "nn.modules": (
         "DomainWeightedInfoNCELoss",
         "DomainWeightedSupConLoss",
         "InfoNCELoss",
         "SameDomainInfoNCELoss",
         "SupConLoss",
     ),
-    "penalties": ("DomainAdversary", "MMDPenalty"),
+    "nn.penalties": ("DomainAdversary", "MMDPenalty"),
 }
 __all__ = sorted(name for names in _HOMES.values() for name in names)
 

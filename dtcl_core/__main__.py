@@ -177,7 +177,7 @@ def performed(options: argparse.Namespace) -> int:
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
         check_store(getattr(options, "results", None), options.command)
-        from . import commands  # not before: it takes seconds
+        from .launch import commands  # not before: it takes seconds
 
         return commands.COMMANDS[options.command](options)
     except KeyboardInterrupt:

@@ -22,8 +22,8 @@ from torch.nn import functional as F
 
 from . import keyed
 from .config import Protocol
-from .device import is_accelerator
-from .trunk import EPSILON, MOMENTUM, Padded, Tinted, Trunk
+from .engine.device import is_accelerator
+from .engine.trunk import EPSILON, MOMENTUM, Padded, Tinted, Trunk
 
 IMAGE_SIZE = 28
 CPU_LANE = 8  # most runs of a lane

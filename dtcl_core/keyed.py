@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .device import upload
+from .engine.device import upload
 
 MULTIPLIERS = (0xD2E7470EE14C6C93, 0xCA5A826395121157)  # of Philox 4x64; Salmon et al. 2011
 WEYL = (0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B)

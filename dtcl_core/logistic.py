@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from .device import is_accelerator
+from .engine.device import is_accelerator
 
 MAX_ITERATIONS = 50
 UNWATCHED_ITERATIONS = 24  # on a GPU, where looking would cost more; well separated classes took up to 16

@@ -24,18 +24,25 @@ import torch
 from torch import Tensor, nn
 
 from . import discriminator
-from .checkpoint import copied, read_checkpoint, write_checkpoint
+from .engine.checkpoint import copied, read_checkpoint, write_checkpoint
 from .checks import checked_choice
 from .config import Protocol, Run
-from .device import is_accelerator, release_memory, reproducible, resolve_device, resolve_precision, tune_cpu_memory
+from .engine.device import (
+    is_accelerator,
+    release_memory,
+    reproducible,
+    resolve_device,
+    resolve_precision,
+    tune_cpu_memory,
+)
 from .encoder import Encoder, feature_sizes
 from .losses import annealed, same_domain
 from .methods import ALL_METHODS, Batch
-from .native import CHOICES, Unavailable, switched
-from .provenance import SOURCES, machine
-from .streams import Streams, stream_of
-from .traces import TemperatureRecorder, Trace, traces_of
-from .trunk import Tinted, Trunk, supported
+from .engine.native import CHOICES, Unavailable, switched
+from .engine.provenance import SOURCES, machine
+from .engine.streams import Streams, stream_of
+from .engine.traces import TemperatureRecorder, Trace, traces_of
+from .engine.trunk import Tinted, Trunk, supported
 
 EMBED_BATCH = 1155  # images embedded at a time outside training; divides the splits nearly evenly
 CHECKPOINT_SECONDS = 15.0

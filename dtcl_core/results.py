@@ -28,15 +28,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from . import encoders
 from .config import REVISION, Protocol, Run
 from .data import LABEL_FRACTIONS
 from .encoder import Encoder
+from .engine import encoder_files
+from .engine.provenance import commit
+from .engine.traces import Trace
 from .evaluate import METRICS, Draws
 from .files import check_writable, write_whole
 from .pretrain import Stack
-from .provenance import commit
-from .traces import Trace
 
 RUN_COLUMNS = (
     "method", "discriminator", "sigma", "seed", "tau_alpha", "tau_beta", "lambda_", "projector", "projector_dim",
@@ -156,7 +156,9 @@ def shard_name(text: str) -> str:
 
 def add_shard(entries: Sequence[dict[str, Any]], folder: Path) -> Path:
     """Write entries, each with its digest, as one new shard: whole and on disk when this returns, or not at all."""
-    lines = [json.dumps({**entry, "digest": digest(entry)}, sort_keys=True, allow_nan=False) + "\n" for entry in entries]
+    lines = [
+        json.dumps({**entry, "digest": digest(entry)}, sort_keys=True, allow_nan=False) + "\n" for entry in entries
+    ]
     target = folder / shard_name("".join(lines))
     write_whole("".join(lines), target)
     return target
@@ -311,14 +313,14 @@ class Store:
         return len(rows)
 
     def add_encoders(self, stack: Stack) -> dict[str, str]:
-        """Write a trained stack's networks; returns what its rows tell of them. See `encoders`."""
+        """Write a trained stack's networks; returns what its rows tell of them. See `encoder_files`."""
         self.encoders_path.mkdir(parents=True, exist_ok=True)
-        return encoders.write(stack.encoder, stack.runs, self.encoders_path)
+        return encoder_files.write(stack.encoder, stack.runs, self.encoders_path)
 
     def encoder(self, row: dict[str, Any]) -> Encoder | None:
         """The trained network of a row of `rows`; None, with a warning that names the file, if it cannot be had."""
         try:
-            return encoders.read(row, self.encoders_path)
+            return encoder_files.read(row, self.encoders_path)
         except UNREADABLE as error:
             warnings.warn(f"no encoder of run {row['key']}: {error}", stacklevel=2)
             return None

@@ -30,8 +30,10 @@ from pathlib import Path
 import pandas as pd
 import torch
 
-from dtcl_core import pretrain, provenance, work
+from dtcl_core import pretrain
 from dtcl_core.config import Protocol, Run
+from dtcl_core.engine import provenance
+from dtcl_core.launch import local
 from dtcl_core.results import Store
 
 OUT = Path(__file__).resolve().parent.parent / "benchmarks" / "faults.csv"
@@ -68,7 +70,7 @@ def life(store: Store, runs: list[Run], pipe: int) -> int:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         torch.set_num_threads(1)
         pretrain.CHECKPOINT_SECONDS = 0.0
-        work.compute(runs, store, "cpu", stack_size=2, record=recorded, quiet=True)
+        local.compute(runs, store, "cpu", stack_size=2, record=recorded, quiet=True)
         os._exit(0)
     except BaseException as error:
         print(f"a trainer failed: {error!r}", flush=True)
@@ -77,7 +79,7 @@ def life(store: Store, runs: list[Run], pipe: int) -> int:
 
 def shares(processes: int, same: bool) -> list[list[Run]]:
     """The runs of each process."""
-    return [RUNS if same else work.shard_of(RUNS, index, processes) for index in range(processes)]
+    return [RUNS if same else local.shard_of(RUNS, index, processes) for index in range(processes)]
 
 
 def half_written(store: Store) -> set[Path]:
@@ -166,7 +168,7 @@ def check(folder: Path, kills: int, processes: int = 1, seed: int = 0, same: boo
     torch.set_num_threads(1)
     undisturbed, tormented = Store(folder / "undisturbed"), Store(folder / "tormented")
     for runs in shares(processes, same):  # the same stacks as below
-        work.compute(runs, undisturbed, "cpu", stack_size=2, record=recorded, quiet=True)
+        local.compute(runs, undisturbed, "cpu", stack_size=2, record=recorded, quiet=True)
     expected, traces_expected = metrics_of(undisturbed), traces_of(undisturbed)
 
     def look() -> None:

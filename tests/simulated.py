@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from dtcl_core import device as devices
+from dtcl_core.engine import device as devices
 
 KIND = "simulated"
 MEMORY = 80 * 2**30  # bytes that the device says it has

@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from dtcl_core import __main__ as command_line
-from dtcl_core import audit, work
 from dtcl_core.config import Protocol, Run
 from dtcl_core.evaluate import METRICS
+from dtcl_core.launch import audit, local
 from dtcl_core.results import Store, digest, shard_name
 
 SHORT = Protocol(epochs=1)
@@ -18,7 +18,7 @@ RUNS = [Run(protocol=SHORT), Run("dw_pairs", 0.175, 1.0, protocol=SHORT)]
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     store = Store(tmp_path_factory.mktemp("audited"))
-    work.compute(RUNS, store, "cpu", quiet=True)
+    local.compute(RUNS, store, "cpu", quiet=True)
     return store
 
 

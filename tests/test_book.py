@@ -17,9 +17,11 @@ import torch
 import yaml
 from matplotlib import pyplot as plt
 
-from dtcl_core import methods, notebook, provenance, results
+from dtcl_core import methods, results
 from dtcl_core.config import Run
+from dtcl_core.engine import provenance
 from dtcl_core.experiments import REGISTRY
+from dtcl_core.report import notebook
 from dtcl_core.results import Store
 
 ROOT = Path(__file__).parent.parent
@@ -292,7 +294,8 @@ def test_the_code_of_a_page_in_markdown_runs(page, monkeypatch):
     "changed",
     [
         "dtcl_core/losses.py",
-        "dtcl_core/reported.csv",
+        "dtcl_core/engine/native.cpp",
+        "dtcl_core/analysis/reported.csv",
         "results/rows/b.jsonl",
         "results/traces/a.json",
         "benchmarks/cuda.csv",
@@ -309,7 +312,7 @@ def test_pages_are_read_again_when_code_or_results_change(tmp_path, monkeypatch,
     monkeypatch.delenv("DTCL_RESULTS", raising=False)
     if changed.startswith("elsewhere"):
         monkeypatch.setenv("DTCL_RESULTS", str(tmp_path / "elsewhere"))
-    for name in ("dtcl_core/losses.py", "dtcl_core/reported.csv", "results/rows/a.jsonl"):
+    for name in ("dtcl_core/losses.py", "dtcl_core/analysis/reported.csv", "results/rows/a.jsonl"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("old")
 

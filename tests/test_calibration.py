@@ -5,7 +5,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from dtcl_core import calibration
+from dtcl_core.analysis import calibration
 from dtcl_core.config import Protocol, Run
 from dtcl_core.evaluate import METRICS, means
 
@@ -125,11 +125,63 @@ def test_the_last_comparison_is_of_the_finalists_and_the_first_reading():
     assert all(table.seed.nunique() == 6 for table in found.values())
 
 
+def test_the_better_candidates_on_one_seed_get_a_second():
+    """Of the eleven that train networks of their own, five go on; the rows of the others on a second seed change nothing."""
+    rows = rows_with({"dropout 0.25", "batches of 512"})
+    misfit = calibration.first_round(rows)
+    assert len(misfit) == len(calibration.CANDIDATES) and set(misfit.index[:2]) == {"dropout 0.25", "batches of 512"}
+    stay = calibration.going_on(misfit)
+    shared = {"literal crop, dropout 0.05", "probe standardised", "probe on directions", "domain probe on the labelled"}
+    assert len(stay) == 5 + calibration.GO_ON and {"dropout 0.25", "batches of 512", "first reading"} | shared < set(
+        stay
+    )
+    needed = {run.key for c in calibration.CANDIDATES for run in calibration.runs(c, 2 if c.name in stay else 1)}
+    kept = {key: row for key, row in rows.items() if key in needed}
+    assert len(kept) < len(rows)
+    assert calibration.first_round(kept).equals(misfit)
+    assert set(calibration.two_seeds(kept)) == set(calibration.two_seeds(rows)) == set(stay)
+    more = rows_with({"dropout 0.25"}, calibration.SEEDS + calibration.MORE_SEEDS)
+    assert len(calibration.last_comparison(kept | more)) == 3
+    del kept[calibration.runs(calibration.CANDIDATES[0])[-1].key]
+    assert calibration.last_comparison(kept) == {}
+
+
+def test_the_first_round_measures_in_units_of_the_literal_reading():
+    """One seed has no spread of its own: the same deviation is further away where the literal reading's seeds lie closer."""
+    rng, sizes = np.random.default_rng(2), []
+    for spread in (0.01, 0.05):
+        rows = rows_with(set(), off=0.1)
+        for run in calibration.runs(calibration.BASE):
+            rows[run.key] = row(run, 0.0, rng, spread, 0.01)
+        sizes.append(calibration.first_round(rows)["dropout 0.5"])
+    assert sizes[0] > 1.2 * sizes[1]
+
+
 def test_a_choice_of_the_weight_is_judged_with_the_other_anchors_of_the_literal_reading():
     weight = next(c for c in calibration.CANDIDATES if c.weight_only)
     base = {run.key for run in calibration.runs(calibration.BASE)}
     shared = {run.key for run in calibration.runs(weight)} & base
     assert len(shared) == 3 * calibration.SEEDS
+
+
+@pytest.mark.parametrize("better", ["raw", "l2"])
+def test_the_adversary_sees_what_its_own_validation_prefers(better):
+    """By the best cell, not by the mean over cells; what diverged is at chance; nothing is decided while a run is missing."""
+    made = calibration.adversary_runs(calibration.BASE)
+    rows = {}
+    for name, runs in made.items():
+        for run in runs:
+            best = (run.tau_alpha, run.lambda_) == (0.1, 1.0)
+            value = (0.9 if best else 0.6) if name == better else 0.85
+            rows[run.key] = {"metrics": {"0.01": {"validation": value}}}
+    told = calibration.adversary_features(calibration.BASE, rows)
+    assert list(told.features) == [better, "l2" if better == "raw" else "raw"]
+    assert tuple(told.loc[0, ["tau_alpha", "lambda_", "validation"]]) == (0.1, 1.0, 0.9)
+    best = next(r for r in made[better] if (r.tau_alpha, r.lambda_, r.seed) == (0.1, 1.0, calibration.FIRST_SEED))
+    rows[best.key] = {"metrics": {"0.01": {"validation": None}}}
+    assert calibration.adversary_features(calibration.BASE, rows).features[0] != better
+    del rows[best.key]
+    assert calibration.adversary_features(calibration.BASE, rows) is None
 
 
 def test_only_one_costly_finalist():

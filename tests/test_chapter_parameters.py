@@ -15,7 +15,7 @@ from test_book import CHAPTERS
 from test_properties import EXAMPLES, ODD, SHARED, TIMES, is_readable
 
 from dtcl_core import methods
-from dtcl_core.notebook import INJECTED, assigned_names
+from dtcl_core.report.notebook import INJECTED, assigned_names
 
 
 def parts(path):

@@ -4,15 +4,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dtcl_core import claims, reported, results, verdicts
-from dtcl_core.claims import CLAIMS, Contrast, Evidence
-from dtcl_core.evidence import LEAST, best_elsewhere
+from dtcl_core import results
+from dtcl_core.analysis import claims, reported, verdicts
+from dtcl_core.analysis.claims import CLAIMS, Contrast, Evidence
+from dtcl_core.analysis.contrasts import LEAST, best_elsewhere
+from dtcl_core.analysis.intervals import mean_interval
+from dtcl_core.analysis.verdicts import VERDICTS, standing, verdict
 from dtcl_core.config import LAMBDAS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Run
+from dtcl_core.engine.traces import BINS, Trace
 from dtcl_core.experiments import cells
 from dtcl_core.methods import METHODS
-from dtcl_core.statistics import mean_interval
-from dtcl_core.traces import BINS, Trace
-from dtcl_core.verdicts import VERDICTS, standing, verdict
 
 METRICS = ("validation", "test_id", "test_ood", "d_test_id")
 

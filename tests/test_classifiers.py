@@ -7,7 +7,7 @@ from scipy.optimize import minimize_scalar
 from sklearn.linear_model import LogisticRegression
 from torch.nn import functional as F
 
-from dtcl_core.classifiers import LinearDiscriminator, MLPDiscriminator, fit_temperature
+from dtcl_core.nn.discriminators import LinearDiscriminator, MLPDiscriminator, fit_temperature
 
 
 @pytest.fixture

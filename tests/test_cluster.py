@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import ray
 
-from dtcl_core import cluster, pretrain, work
+from dtcl_core import pretrain
+from dtcl_core.launch import cluster, local
 from dtcl_core.results import Store
 
 
@@ -50,7 +51,7 @@ def kill_one_worker(killed, checkpoints, over):
 
 def test_a_killed_worker_loses_and_doubles_no_row(all_methods, tmp_path, two_workers, monkeypatch):
     runs = all_methods
-    stacks = work.missing_stacks(runs, Store(tmp_path), pretrain.resolve_device("cpu"), "float32", 3)
+    stacks = local.missing_stacks(runs, Store(tmp_path), pretrain.resolve_device("cpu"), "float32", 3)
     assert len(stacks) >= 4
     killed: list[int] = []
     started = lambda: any(cluster.scratch_store(members).path.exists() for members in stacks) or workers_at_work()  # noqa: E731
@@ -58,7 +59,7 @@ def test_a_killed_worker_loses_and_doubles_no_row(all_methods, tmp_path, two_wor
     thread = threading.Thread(target=kill_one_worker, args=(killed, started, over))
     thread.start()
     store = Store(tmp_path / "ray")
-    assert work.compute(runs, store, "cpu", stack_size=3, record=lambda run: True, engine="ray", quiet=True) == len(
+    assert local.compute(runs, store, "cpu", stack_size=3, record=lambda run: True, engine="ray", quiet=True) == len(
         runs
     )
     over.set()
@@ -68,7 +69,7 @@ def test_a_killed_worker_loses_and_doubles_no_row(all_methods, tmp_path, two_wor
     assert len(lines) == len(runs) and store.rows().keys() == {run.key for run in runs}
     assert all(store.trace(run) is not None for run in runs)
     home = Store(tmp_path / "home")
-    work.compute(runs, home, "cpu", stack_size=3, quiet=True)
+    local.compute(runs, home, "cpu", stack_size=3, quiet=True)
     for key, row in home.rows().items():
         assert row["metrics"] == store.rows()[key]["metrics"]
     assert not any(cluster.scratch_store(members).path.exists() for members in stacks)
@@ -77,14 +78,14 @@ def test_a_killed_worker_loses_and_doubles_no_row(all_methods, tmp_path, two_wor
 def test_a_stop_keeps_what_is_done_and_mistakes_are_told_first(all_methods, tmp_path, two_workers):
     store = Store(tmp_path)
     with pytest.raises(ValueError, match="the Ray cluster has no GPU"):
-        work.compute(all_methods, store, "cuda", engine="ray", quiet=True)
+        local.compute(all_methods, store, "cuda", engine="ray", quiet=True)
     with pytest.raises(ValueError, match="engine must be one of"):
-        work.compute(all_methods, store, "cpu", engine="dask", quiet=True)
+        local.compute(all_methods, store, "cpu", engine="dask", quiet=True)
     assert not store.rows()
     with pytest.raises(pretrain.Interrupted):
-        work.compute(
+        local.compute(
             all_methods, store, "cpu", stack_size=3, engine="ray", quiet=True, should_stop=lambda: bool(store.rows())
         )
     assert 0 < len(store.rows()) < len(all_methods)
-    work.compute(all_methods, store, "cpu", stack_size=3, engine="ray", quiet=True)
+    local.compute(all_methods, store, "cpu", stack_size=3, engine="ray", quiet=True)
     assert store.rows().keys() == {run.key for run in all_methods}

@@ -21,9 +21,10 @@ from test_results import row
 
 import dtcl_core
 from dtcl_core import __main__ as command_line
-from dtcl_core import audit, console, presets, work
+from dtcl_core import console, presets
 from dtcl_core.config import Run
 from dtcl_core.experiments import PRESETS, REGISTRY
+from dtcl_core.launch import audit, local
 from dtcl_core.results import Store
 
 ROOT = Path(command_line.__file__).resolve().parent.parent
@@ -62,7 +63,7 @@ finally:
 
 
 def test_the_names_it_knows_are_those_there_are():
-    assert presets.EXPERIMENTS == tuple(REGISTRY) and presets.ENGINES == work.ENGINES and presets.PRESETS is PRESETS
+    assert presets.EXPERIMENTS == tuple(REGISTRY) and presets.PRESETS is PRESETS
 
 
 def test_one_version_is_told_everywhere(capsys):
@@ -139,8 +140,8 @@ def test_the_time_left_is_seen_on_a_narrow_terminal(tmp_path):
 
 def test_a_little_time_left_is_told_in_seconds(all_methods, capsys, monkeypatch):
     clock = iter([0.0, 61.0, 61.0, 65.0])
-    monkeypatch.setattr(work.time, "monotonic", lambda: next(clock))
-    progress = work.Progress([all_methods[:8]])
+    monkeypatch.setattr(local.time, "monotonic", lambda: next(clock))
+    progress = local.Progress([all_methods[:8]])
     stack = type("Stack", (), {"runs": all_methods[:8]})()
     progress.trained = 7.5  # of 16 run-epochs
     progress.epoch(stack)
@@ -252,11 +253,11 @@ def test_what_makes_no_sense_is_refused_before_anything_is_said(arguments, told,
 def test_an_audit_that_is_stopped_keeps_what_it_compared(tmp_path, monkeypatch, capsys):
     one = Run(protocol=REGISTRY["main_table"].runs("smoke")[0].protocol)
     for tau in (0.1, 0.2):  # two stacks
-        work.compute([Run(tau_alpha=tau, protocol=one.protocol)], Store(tmp_path), "cpu", quiet=True)
+        local.compute([Run(tau_alpha=tau, protocol=one.protocol)], Store(tmp_path), "cpu", quiet=True)
     compared = []
-    monkeypatch.setattr("dtcl_core.commands.stop_requests", lambda limit: lambda: bool(compared))
+    monkeypatch.setattr("dtcl_core.launch.commands.stop_requests", lambda limit: lambda: bool(compared))
     real = audit.compare
-    monkeypatch.setattr("dtcl_core.audit.compare", lambda *rows: compared.append(1) or real(*rows))
+    monkeypatch.setattr("dtcl_core.launch.audit.compare", lambda *rows: compared.append(1) or real(*rows))
     command = ["audit", "-n", "2", "--device", "cpu", "--results", str(tmp_path)]
     assert command_line.main(command) == console.STOPPED
     said = capsys.readouterr().out

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from dtcl_core import data, evaluate, pretrain, work
+from dtcl_core import data, evaluate, pretrain
 from dtcl_core.config import Run
+from dtcl_core.launch import local
 from dtcl_core.results import Store
 
 
@@ -19,7 +20,7 @@ def trained(tiny, tmp_path):
     runs = [Run("standard", 0.1, protocol=protocol), Run("dw_pairs", 0.1, 0.1, protocol=protocol)]
     runs.append(replace(runs[0], protocol=replace(protocol, label_draws=1)))
     store = Store(tmp_path)
-    work.compute(runs, store, "cpu", quiet=True)
+    local.compute(runs, store, "cpu", quiet=True)
     return store, runs
 
 
@@ -85,10 +86,10 @@ def test_rows_are_stored_though_networks_and_checkpoints_cannot(tiny, tmp_path, 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(pretrain, "write_checkpoint", full)
-    monkeypatch.setattr("dtcl_core.encoders.write", full)
+    monkeypatch.setattr("dtcl_core.engine.encoder_files.write", full)
     run, store = Run(protocol=tiny), Store(tmp_path)
     with pytest.warns(UserWarning) as told:
-        work.train_stack([run], store, "cpu")
+        local.train_stack([run], store, "cpu")
     said = " ".join(str(w.message) for w in told)
     assert "encoders could not be kept (No space left" in said and "checkpoint" in said
     assert run.key in store.rows() and not list(store.encoders_path.glob("*"))

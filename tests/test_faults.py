@@ -13,9 +13,10 @@ import pytest
 import torch
 
 from dtcl_core import __main__ as command_line
-from dtcl_core import pretrain, work
-from dtcl_core.checkpoint import read_checkpoint, write_checkpoint
+from dtcl_core import pretrain
 from dtcl_core.config import Run
+from dtcl_core.engine.checkpoint import read_checkpoint, write_checkpoint
+from dtcl_core.launch import local
 from dtcl_core.results import Store
 
 
@@ -35,17 +36,17 @@ def test_a_line_is_added_to_lines_of_fewer_columns(tmp_path):
 def test_what_a_kill_leaves_behind_is_tidied_up(tmp_path, tiny):
     runs = [Run(tau_alpha=tau, protocol=tiny) for tau in (0.1, 0.2)]
     store = Store(tmp_path)
-    work.compute(runs, store, "cpu", quiet=True)
-    orphan = work.checkpoint_path(store, runs)
+    local.compute(runs, store, "cpu", quiet=True)
+    orphan = local.checkpoint_path(store, runs)
     orphan.write_bytes(b"its rows were stored, and then came the kill")
     old, new = store.rows_path / "tmpold.tmp", store.rows_path / "tmpnew.tmp"
-    for path, age in ((old, work.STALE_SECONDS + 60), (new, 0)):
+    for path, age in ((old, local.STALE_SECONDS + 60), (new, 0)):
         path.write_text("half")
         os.utime(path, (time.time() - age,) * 2)
-    assert work.compute(runs, store, "cpu", quiet=True) == 0
+    assert local.compute(runs, store, "cpu", quiet=True) == 0
     assert not orphan.exists() and not old.exists() and new.exists()
     orphan.write_bytes(b"rows exist, but a trace is asked for, and this is on the way to it")
-    (again,) = work.missing_stacks(runs, store, torch.device("cpu"), "float32", record=lambda run: True)
+    (again,) = local.missing_stacks(runs, store, torch.device("cpu"), "float32", record=lambda run: True)
     assert set(again) == set(runs)
     assert orphan.exists()
 
@@ -54,7 +55,7 @@ def test_what_a_kill_leaves_behind_is_tidied_up(tmp_path, tiny):
 def stored(tmp_path, tiny):
     runs = [Run(tau_alpha=tau, protocol=tiny) for tau in (0.1, 0.2, 0.3)]
     store = Store(tmp_path / "stored")
-    work.compute(runs, store, "cpu", stack_size=3, quiet=True)
+    local.compute(runs, store, "cpu", stack_size=3, quiet=True)
     return runs, store
 
 
@@ -132,7 +133,7 @@ def three_runs(tiny):
 
 
 def compute_one_by_one(runs, store):
-    return work.compute(runs, store, "cpu", stack_size=1, record=lambda run: True, quiet=True)
+    return local.compute(runs, store, "cpu", stack_size=1, record=lambda run: True, quiet=True)
 
 
 def half_written(store):
@@ -225,7 +226,7 @@ def test_a_small_disk_that_is_full_for_real(tmp_path, tiny, monkeypatch, full_wh
 
 def check_that_it_is_refused(folder, tiny, reason):
     with pytest.raises(OSError, match=f"results cannot be written to {folder}/rows: {reason}"):
-        work.compute([Run(protocol=tiny)], Store(folder), "cpu", quiet=True)
+        local.compute([Run(protocol=tiny)], Store(folder), "cpu", quiet=True)
 
 
 def test_a_read_only_disk_is_refused_before_training(tmp_path, tiny, nothing_trains):
@@ -273,9 +274,9 @@ def test_rows_come_before_all_that_needs_more_room(tmp_path, tiny, monkeypatch):
     monkeypatch.setattr(os, "fsync", sync)
     needs = r"traces/\w+\.json cannot be written: No space left on device; it needs [\d.]+ kB, and [\d.]+ .B are free"
     with pytest.raises(OSError, match=needs), pytest.warns(UserWarning, match="rows come next"):
-        work.compute(runs, store, "cpu", record=lambda run: True, quiet=True)
+        local.compute(runs, store, "cpu", record=lambda run: True, quiet=True)
     assert set(store.rows()) == {run.key for run in runs}
     monkeypatch.undo()
     before = faults.lines_of(store)
-    assert work.compute(runs, store, "cpu", record=lambda run: True, quiet=True) == 3
+    assert local.compute(runs, store, "cpu", record=lambda run: True, quiet=True) == 3
     assert faults.lines_of(store) == before and not store.missing(runs, lambda run: True), "a row is doubled"

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from test_statistics import frame, selected_rows
 
-from dtcl_core import figures, illustrations, reported, results, selection, style, tables
+from dtcl_core import results
+from dtcl_core.analysis import reported, selection
 from dtcl_core.config import TAU_ALPHAS, TAU_BETAS
 from dtcl_core.data import ColoredDigits
 from dtcl_core.methods import ALL_METHODS, METHODS, Method
+from dtcl_core.report import figures, illustrations, style, tables
 
 matplotlib.use("Agg")
 

@@ -9,17 +9,17 @@ from torch import multiprocessing
 from torch.nn import functional as F
 
 from dtcl_core import discriminator, losses
-from dtcl_core.classifiers import LinearDiscriminator
-from dtcl_core.contrast import NegativeQueue
 from dtcl_core.losses import cosine_similarity
-from dtcl_core.modules import (
+from dtcl_core.nn.candidates import NegativeQueue
+from dtcl_core.nn.discriminators import LinearDiscriminator
+from dtcl_core.nn.modules import (
     DomainWeightedInfoNCELoss,
     DomainWeightedSupConLoss,
     InfoNCELoss,
     SameDomainInfoNCELoss,
     SupConLoss,
 )
-from dtcl_core.penalties import DomainAdversary, MMDPenalty
+from dtcl_core.nn.penalties import DomainAdversary, MMDPenalty
 
 N, K, D = 24, 6, 3
 

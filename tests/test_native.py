@@ -20,11 +20,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from dtcl_core import augment, keyed, native, pretrain
+from dtcl_core import augment, keyed, pretrain
 from dtcl_core.config import Protocol, Run
 from dtcl_core.encoder import feature_sizes
-from dtcl_core.streams import Stream, Streams
-from dtcl_core.trunk import Tinted, Trunk
+from dtcl_core.engine import native
+from dtcl_core.engine.streams import Stream, Streams
+from dtcl_core.engine.trunk import Tinted, Trunk
 
 SAME = {"derandomize": True, "database": None, "deadline": None}  # the same examples at every call
 WIDTHS = (16, 32)
@@ -423,7 +424,7 @@ def test_two_processes_that_compile_at_once_end_with_one_file(copying, fresh, tm
         "cp ", f"until [ -e {tmp_path}/go ]; do sleep 0.05; done; cp "
     )
     monkeypatch.setenv("CXX", compiler(tmp_path, body))
-    command = [sys.executable, "-c", "from dtcl_core import native; print(native.compiled((16, 32))[0])"]
+    command = [sys.executable, "-c", "from dtcl_core.engine import native; print(native.compiled((16, 32))[0])"]
     root = Path(native.__file__).parent.parent
     both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=root) for _ in range(2)]
     deadline = time.monotonic() + 60

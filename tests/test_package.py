@@ -102,8 +102,10 @@ def test_a_users_types_are_checked(mypy, site, tmp_path):
 
 
 def test_the_wheel_holds_what_is_needed_and_works_alone(site, tmp_path):
-    modules = {path.name for path in (ROOT / "dtcl_core").iterdir() if path.is_file()}
-    assert modules == {path.name for path in (site / "dtcl_core").iterdir()}
+    folder = ROOT / "dtcl_core"
+    here = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    there = {str(path.relative_to(site / "dtcl_core")) for path in (site / "dtcl_core").rglob("*") if path.is_file()}
+    assert here == there and {"engine/native.cpp", "analysis/reported.csv", "mnist_3v5.npz"} < here
     assert {path.name for path in site.iterdir()} == {"dtcl_core", next(site.glob("*.dist-info")).name}
     tags = next(site.glob("*.dist-info/WHEEL")).read_text()
     assert "Root-Is-Purelib: true" in tags and "Tag: py3-none-any" in tags, "compiled where it is used"

@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from dtcl_core import evaluate, pretrain
-from dtcl_core.checkpoint import write_checkpoint
 from dtcl_core.config import Protocol, Run
 from dtcl_core.data import SPLITS
 from dtcl_core.encoder import Encoder
+from dtcl_core.engine.checkpoint import write_checkpoint
 from dtcl_core.methods import ALL_METHODS, METHODS, Batch
 from dtcl_core.results import make_rows
 

@@ -15,8 +15,9 @@ from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from dtcl_core import __main__ as command_line
-from dtcl_core import evaluate, pretrain, provenance, results
+from dtcl_core import evaluate, pretrain, results
 from dtcl_core.config import Protocol, Run
+from dtcl_core.engine import provenance
 from dtcl_core.experiments import PRESETS, REGISTRY
 from dtcl_core.methods import METHODS
 

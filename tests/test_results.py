@@ -1,11 +1,17 @@
 import json
 import multiprocessing
+import os
+import shutil
+import subprocess
+import sys
 import warnings
+from importlib import resources
 
 import pytest
 
-from dtcl_core import provenance, results
+from dtcl_core import results
 from dtcl_core.config import Protocol, Run
+from dtcl_core.engine import provenance
 from dtcl_core.results import Store
 
 
@@ -232,6 +238,48 @@ def test_the_hash_of_the_code_follows_statements_not_words():
         assert provenance.statements(kept) == kept
 
 
+def test_the_hash_of_the_code_does_not_ask_where_a_module_lies():
+    flat = 'from . import b\nfrom .c import d, e as f\npath = files("dtcl_core")'
+    nested = 'from .. import b\nfrom ..engine.c import (\n    d,\n    e as f,\n)\npath = files("dtcl_core.engine")'
+    assert provenance.statements(provenance.in_one_folder(nested)) == provenance.in_one_folder(flat) == flat
+    for other in (
+        flat.replace("from .c", "from .g"),
+        flat.replace("e as f", "e"),
+        flat.replace("import b", "import h"),
+    ):
+        assert provenance.in_one_folder(other) == other
+
+
+def test_the_code_that_decides_numbers_is_the_code_it_was():
+    assert provenance.SOURCES == "4bb3e6d7fd4c", (
+        "code that decides numbers has changed: where that is meant, and shown to change no stored number or said in "
+        "CHANGELOG.md, write its new hash here"
+    )
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_a_commit_is_marked_where_any_file_of_the_package_differs_from_it(tmp_path):
+    shutil.copytree(str(resources.files("dtcl_core")), tmp_path / "dtcl_core", ignore=shutil.ignore_patterns("*.pyc"))
+
+    def run(*command):
+        environment = os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
+        ).stdout.strip()
+
+    told = (sys.executable, "-c", "from dtcl_core.engine import provenance; print(provenance.commit())")
+    run("git", "init", "--quiet")
+    run("git", "add", "dtcl_core")
+    run("git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", "all")
+    commit = run("git", "rev-parse", "--short=12", "HEAD")
+    assert run(*told) == commit
+    for changed in ("losses.py", "engine/native.cpp", "analysis/claims.py"):
+        with open(tmp_path / "dtcl_core" / changed, "a") as file:
+            file.write("\n")
+        assert run(*told) == commit + "+", changed
+        run("git", "checkout", "--quiet", ".")
+
+
 @pytest.mark.parametrize("folder", ["rows", "traces", ".checkpoints"])
 def test_every_folder_that_training_writes_to_is_tried_before(store, folder):
     store.path.mkdir(exist_ok=True)
@@ -314,7 +362,9 @@ def test_a_pinned_row_that_is_gone_is_missed(store):
     path.unlink()
     assert store.rows() == {}, "its run is missing, and counted as such"
     other = store.add([row(accuracy=0.1)])
-    with pytest.warns(UserWarning, match=f"the pinned row of run {row()['key']} is not here; that of {other.name} is shown"):
+    with pytest.warns(
+        UserWarning, match=f"the pinned row of run {row()['key']} is not here; that of {other.name} is shown"
+    ):
         assert len(store.rows()) == 1
 
 

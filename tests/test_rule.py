@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from dtcl_core import evidence, operating, reported, restated, rule
+from dtcl_core.analysis import contrasts, operating, reported, restated, rule
+from dtcl_core.analysis.contrasts import Contrast
+from dtcl_core.analysis.intervals import mean_interval
 from dtcl_core.config import Run
-from dtcl_core.evidence import Contrast
-from dtcl_core.statistics import mean_interval
 
 
 def contrast(mean, spread=0.01, n=10, metric="test_id", **more):
@@ -39,7 +39,7 @@ def test_the_five_words(contrasts, word):
 
 def test_an_interval_that_includes_zero_contradicts_nothing():
     """The rule of before called -0.011 [-0.024, 0.002] against a claim."""
-    near = contrast(-0.011, spread=0.0182, least=evidence.LEAST)
+    near = contrast(-0.011, spread=0.0182, least=contrasts.LEAST)
     assert near.interval.low < -0.02 and 0 < near.interval.high < 0.005 and near.speaks == "against"
     assert rule.judge({1: [near]})[1].word == "inconclusive"
 
@@ -132,11 +132,11 @@ def designed(score, seeds=3, beside=()):
         value = score(run.method, run.tau_alpha)
         return {name: value + rng.normal(0, 1e-3) for name in ("validation", "test_id", "test_ood", "d_test_id")}
 
-    return evidence.Evidence(frame([*runs, *beside], metrics))
+    return contrasts.Evidence(frame([*runs, *beside], metrics))
 
 
 def test_claims_7_and_8_on_a_design():
-    better = designed(lambda method, tau: 0.95 - tau if method in evidence.PROPOSED else 0.6 - tau)
+    better = designed(lambda method, tau: 0.95 - tau if method in contrasts.PROPOSED else 0.6 - tau)
     found = rule.judge(rule.contrasts(better, only=(7, 8)))
     assert found[8].word == "supported"
     trend = [c for c, _ in found[7].conjuncts if "rank" in c.what]
@@ -218,7 +218,22 @@ def test_simulated_seeds_have_the_truths_means_and_our_spread():
 
 def test_claims_about_selected_cells_are_judged_on_fresh_seeds_alone():
     """Seeds that selected are refused, and without fresh ones there is nothing to judge."""
-    e = designed(lambda method, tau: 0.9 if method in evidence.PROPOSED else 0.6, seeds=10)
+    e = designed(lambda method, tau: 0.9 if method in contrasts.PROPOSED else 0.6, seeds=10)
     assert {rule.judge(rule.contrasts(e))[n].word for n in rule.ON_FRESH_SEEDS} == {"not tested"}
     with pytest.raises(ValueError, match="fresh seeds are 1000 to 1009"):
         rule.contrasts(e, e)
+
+
+def test_simulated_discriminators_differ_as_the_paper_reports():
+    told = reported.load("table_9_global_vs_batch").set_index(["discriminator", "method", "metric", "sigma"]).value
+    columns = pd.MultiIndex.from_tuples(list(operating.truth(operating.PAPER)))
+    rng = np.random.default_rng(4)
+    deviations = pd.DataFrame(rng.normal(0, 0.01, (10, len(columns))), columns=columns)
+    deviations -= deviations.mean()
+    for kind, share in ((operating.PAPER, 1.0), (operating.ALIKE, 0.0)):
+        made = operating.Discriminators(kind, 500, deviations, rng)
+        for sigma in (0.0, 150.0):
+            both = [made.selected("dw_pairs", "test_id", sigma, discriminator=d) for d in ("global", "batch")]
+            gap = told["global", "dw_pairs", "test_id", sigma] - told["batch", "dw_pairs", "test_id", sigma]
+            assert (both[0] - both[1]).mean() == pytest.approx(share * gap, abs=0.004)
+    assert (both[0] - both[1]).std() > 0.005

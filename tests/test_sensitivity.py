@@ -6,13 +6,24 @@ import pandas as pd
 import pytest
 import torch
 
-from dtcl_core import evaluate, pretrain, reported, results, sensitivity, statistics, variations, weight_choices, work
+from dtcl_core import evaluate, pretrain, results
+from dtcl_core.analysis import intervals, reported, sensitivity
+from dtcl_core.analysis.sensitivity import GROUPS
 from dtcl_core.config import Protocol, Run
 from dtcl_core.data import LABEL_FRACTIONS
 from dtcl_core.evaluate import METRICS
-from dtcl_core.experiments import REGISTRY
-from dtcl_core.sensitivity import GROUPS
-from dtcl_core.variations import CELLS, FULL_EPOCHS, LATER, LENGTHS, PROBES, SHORT_EPOCHS, UNSEEN, VARIATIONS
+from dtcl_core.experiments import REGISTRY, open_choices, weight_choices
+from dtcl_core.experiments.open_choices import (
+    CELLS,
+    FULL_EPOCHS,
+    LATER,
+    LENGTHS,
+    PROBES,
+    SHORT_EPOCHS,
+    UNSEEN,
+    VARIATIONS,
+)
+from dtcl_core.launch import local
 
 
 def made_up(runs, value):
@@ -62,18 +73,18 @@ def test_choices_changed_after_the_freeze_are_shown_but_not_ranked():
 
 def test_every_open_choice_is_varied_where_something_sees_it():
     """All fields but those that the paper states, and the one without an alternative, which lengths of training stand for."""
-    stated = set(variations.STATED)
+    stated = set(open_choices.STATED)
     varied = {name for v in (*VARIATIONS, *LATER[1:], *UNSEEN) for name in v.changes} | {"probe_features"}
-    varied |= set(variations.JUDGED_ELSEWHERE)
+    varied |= set(open_choices.JUDGED_ELSEWHERE)
     assert varied | stated | {"epoch_selection"} == {f.name for f in fields(Protocol)} and not varied & stated
     assert [sensitivity.cell_of(Run(**cell)) for cell in CELLS.values()] == list(CELLS)
-    names = [v.name for v in variations.ALL]
+    names = [v.name for v in open_choices.ALL]
     assert len(set(names)) == len(names)
 
 
 def test_changes_are_paired_at_one_temperature_with_networks_of_the_same_code():
     runs = REGISTRY["sensitivity"].runs("laptop", seeds=2)
-    names = {v.protocol(SHORT_EPOCHS, probe): v.name for v in variations.ALL for probe in PROBES}
+    names = {v.protocol(SHORT_EPOCHS, probe): v.name for v in open_choices.ALL for probe in PROBES}
     off = {"no dropout": 0.1, "trained again": 0.02, "max pooling": 0.05, "labels drawn again": 0.03}
 
     def value(run, metric):
@@ -101,11 +112,11 @@ def test_changes_are_paired_at_one_temperature_with_networks_of_the_same_code():
     assert sensitivity.changes(rows.iloc[:0]).empty and sensitivity.spread(rows.iloc[:0]).empty
 
 
-@pytest.mark.parametrize("variation", [v for v in LATER if v.reaches != variations.SEEN] + [LATER[0]])
+@pytest.mark.parametrize("variation", [v for v in LATER if v.reaches != open_choices.SEEN] + [LATER[0]])
 def test_what_a_choice_does_not_reach_learns_the_same_to_the_bit(variation):
     def learned(v):
         small = replace(v.protocol(1), channels=(4, 4, 4), split_sizes=(512, 128, 128, 128))
-        cells = (Run("standard", 0.1), Run("color_jitter", 0.1), Run(**variations.COLLAPSE))
+        cells = (Run("standard", 0.1), Run("color_jitter", 0.1), Run(**open_choices.COLLAPSE))
         stack = pretrain.train([replace(run, protocol=small) for run in cells], "cpu", precision="float32")
         names = {"dw_pairs": "collapse"}
         return {names.get(run.method, run.method): w for run, w in zip(stack.runs, stack.encoder.weight.detach())}
@@ -183,7 +194,7 @@ def test_a_misfit_is_the_mean_over_groups_of_mean_differences():
     runs = [Run(**{**setting, "protocol": Protocol(**setting["protocol"])}) for setting in runs[: len(runs) // 3]]
     off = {"standard": 0.03, "color_jitter": 0.0, "dw_pairs": -0.06}
     table = sensitivity.misfit(made_up(runs, lambda run, metric: papers_value(run, metric) + off[run.method]))
-    assert list(table.group.unique()) == list(GROUPS) == list(variations.SEEN)
+    assert list(table.group.unique()) == list(GROUPS) == list(open_choices.SEEN)
     assert sensitivity.terms(table).tolist() == pytest.approx([0.03, 0.0, 0.06])
     assert sensitivity.score(table) == pytest.approx((0.03 + 0.0 + 0.06) / 3)
     assert pd.isna(sensitivity.score(table[table.group != "collapse"])), "no score before every group has rows"
@@ -235,10 +246,10 @@ def test_runs_that_differ_in_their_probes_alone_are_trained_once(tmp_path, monke
         return train(members, *arguments, **options)
 
     monkeypatch.setattr(pretrain, "train", counted)
-    assert work.trainings(runs) == [Run(seed=0, protocol=short), Run(seed=1, protocol=short)]
-    assert sum(map(len, work.cut_into_stacks(runs, 1))) == 8 and len(work.cut_into_stacks(runs, 1)) == 2
+    assert local.trainings(runs) == [Run(seed=0, protocol=short), Run(seed=1, protocol=short)]
+    assert sum(map(len, local.cut_into_stacks(runs, 1))) == 8 and len(local.cut_into_stacks(runs, 1)) == 2
     store = results.Store(tmp_path)
-    work.compute(runs, store, "cpu", stack_size=1, quiet=True)
+    local.compute(runs, store, "cpu", stack_size=1, quiet=True)
     assert len(trained) == 2 and not store.missing(runs)
     # Each row is what a run of its own, with that probe, would have measured.
     alone = pretrain.Stack([runs[1]], "cpu")
@@ -333,7 +344,7 @@ def test_the_cell_off_the_floor_is_compared_where_all_cells_were_run():
     means, more = weight_choices.off_floor(rows, runs, "dw_pairs", ["test_id"])
     assert means.cell.tolist() == ["0.075/0.5", "0.125/0.1", "0.175/1"] and means.n.tolist() == [2, 2, 2]
     assert means.test_id.tolist() == pytest.approx([0.71, 0.805, 0.71])
-    d = statistics.mean_interval([0.1, 0.09])
+    d = intervals.mean_interval([0.1, 0.09])
     assert more.cell.tolist() == ["0.075/0.5", "0.175/1"]
     assert more.test_id.tolist() == [f"{d.mean:.3f} ±{d.high - d.mean:.3f}"] * 2
     assert weight_choices.off_floor(rows, runs, "dw_negatives", ["test_id"])[0].n.tolist() == [3, 3, 3]

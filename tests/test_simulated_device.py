@@ -11,16 +11,18 @@ import simulated
 import torch
 from simulated import Call, HostWait, MixedDevices, Simulation
 
-from dtcl_core import evaluate, methods, pretrain, speed, work
+from dtcl_core import evaluate, methods, pretrain
 from dtcl_core.config import Protocol, Run
-from dtcl_core.device import free_bytes
+from dtcl_core.engine.device import free_bytes
+from dtcl_core.launch import local
+from dtcl_core.report import benchmarked
 from dtcl_core.results import Store
 
 # Where the host may wait for the device, by what is being done; an epoch is not among it.
 SET_UP = ("pretrain.Stack.__init__",)
 EVALUATION = ("evaluate.measure",)
-CHECKPOINTS = ("checkpoint.write_checkpoint", "checkpoint.placed", "pretrain.Stack.restore")
-TRACES = ("traces.traces_of",)
+CHECKPOINTS = ("engine.checkpoint.write_checkpoint", "engine.checkpoint.placed", "pretrain.Stack.restore")
+TRACES = ("engine.traces.traces_of",)
 
 
 @pytest.fixture(autouse=True)
@@ -154,8 +156,11 @@ def test_training_that_was_stopped_goes_on_from_its_checkpoint(every_method, tmp
 
 def test_rows_are_stored_as_from_any_device(all_methods, tmp_path):
     store, runs = Store(tmp_path), all_methods[:4]
-    with Simulation() as simulation, simulation.waiting_in(*SET_UP, *EVALUATION, *CHECKPOINTS, "encoders.write"):
-        assert work.compute(runs, store, simulated.KIND, quiet=True) == len(runs)
+    with (
+        Simulation() as simulation,
+        simulation.waiting_in(*SET_UP, *EVALUATION, *CHECKPOINTS, "engine.encoder_files.write"),
+    ):
+        assert local.compute(runs, store, simulated.KIND, quiet=True) == len(runs)
     rows = store.rows()
     assert rows.keys() == {run.key for run in runs}
     assert {row["provenance"]["device"] for row in rows.values()} == {simulated.KIND}
@@ -251,10 +256,10 @@ def test_free_memory_is_what_the_device_has_less_what_is_held():
 
 @pytest.fixture
 def counting(monkeypatch):
-    if not speed.FOLDER.exists():
+    if not benchmarked.FOLDER.exists():
         pytest.skip("the benchmarks are in a checkout, not in the package")
-    monkeypatch.syspath_prepend(speed.FOLDER)
-    spec = importlib.util.spec_from_file_location("simulated_benchmark", speed.FOLDER / "simulated.py")
+    monkeypatch.syspath_prepend(benchmarked.FOLDER)
+    spec = importlib.util.spec_from_file_location("simulated_benchmark", benchmarked.FOLDER / "simulated.py")
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, spec.name, module)
     spec.loader.exec_module(module)
@@ -280,17 +285,17 @@ def test_the_papers_runs_stay_under_eight_minutes_of_a_large_gpu_by_their_counts
     assert sum(map(len, stacks)) == 950 and len(stacks) == 5
     rows = counting.rows_of("the paper's", stacks[0], len(stacks))
     assert all(row["launches"] <= 1100 for row in rows), "launches bind before anything else does"
-    minutes = speed.computed_minutes(pd.DataFrame(rows))
+    minutes = benchmarked.computed_minutes(pd.DataFrame(rows))
     assert minutes.keys() == {"H100 SXM", "H200 SXM"} and all(1 < m < 8 for m in minutes.values())
 
 
 @pytest.mark.parametrize("precision", ["bfloat16", "float32"])
 def test_the_estimate_of_memory_holds_and_does_not_waste(counting, precision):
-    each = work.bytes_of_run(Protocol(), precision)
-    small, large = (counting.count(counting.standard_runs(size), precision).peak for size in (24, work.GPU_STACK))
-    mixed = counting.count(counting.mixed_runs(work.GPU_STACK), precision).peak
-    assert each / 3 < (large - small) / (work.GPU_STACK - 24) < each, "of one more run"
-    assert all(work.GPU_STACK * each / 3 < peak < work.GPU_STACK * each for peak in (large, mixed))
+    each = local.bytes_of_run(Protocol(), precision)
+    small, large = (counting.count(counting.standard_runs(size), precision).peak for size in (24, local.GPU_STACK))
+    mixed = counting.count(counting.mixed_runs(local.GPU_STACK), precision).peak
+    assert each / 3 < (large - small) / (local.GPU_STACK - 24) < each, "of one more run"
+    assert all(local.GPU_STACK * each / 3 < peak < local.GPU_STACK * each for peak in (large, mixed))
 
 
 def test_a_floor_is_the_longer_of_operations_and_bytes_for_each_operator(counting):

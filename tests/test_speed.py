@@ -9,13 +9,20 @@ import pytest
 import torch
 
 from dtcl_core import __main__ as command_line
-from dtcl_core import figures, pretrain, speed, work
+from dtcl_core import pretrain
 from dtcl_core.config import Protocol
+from dtcl_core.launch import local
+from dtcl_core.report import benchmarked, figures
 
 
 @pytest.fixture
 def folder(tmp_path):
-    seconds = {"plain loop": 8.0, "batched loop": 2.0, "engine, stack of 1": 1.0, f"engine, stack of {work.CPU_STACK}": 0.5}
+    seconds = {
+        "plain loop": 8.0,
+        "batched loop": 2.0,
+        "engine, stack of 1": 1.0,
+        f"engine, stack of {local.CPU_STACK}": 0.5,
+    }
     seconds["paper's runs"] = 0.6
     frame = pd.DataFrame({"contender": seconds.keys(), "median_s": seconds.values(), "precision": "float32"})
     times = frame.median_s.max() / frame.median_s
@@ -24,14 +31,14 @@ def folder(tmp_path):
 
 
 def test_targets_compare_the_stacks_that_training_uses_and_say_what_was_not_measured(folder):
-    table = speed.targets(folder).set_index(["where", "what"]).measured
+    table = benchmarked.targets(folder).set_index(["where", "what"]).measured
     assert table["two CPU cores", "against the plain loop"] == "13.3 times (12.3 to 15.3)", "that of all methods"
     assert table["two CPU cores", "the same, standard CL alone"] == "16.0 times (15.0 to 18.0)"
     assert (table["one GPU"] == "not measured").all() and len(table["one GPU"]) >= 4
-    frame = speed.load("cpu", folder).assign(median_s=lambda f: f.median_s / 1000)
+    frame = benchmarked.load("cpu", folder).assign(median_s=lambda f: f.median_s / 1000)
     frame.to_csv(folder / "cuda.csv", index=False)
     pd.DataFrame({"part": ["views", "loss"], "ratio": [1.5, 2.5]}).to_csv(folder / "cuda_parts.csv", index=False)
-    table = speed.targets(folder).set_index(["where", "what"]).measured
+    table = benchmarked.targets(folder).set_index(["where", "what"]).measured
     assert table["one GPU", "950 runs of 400 epochs"] == f"{950 * 400 * 0.0006 / 60:.2f} minutes"
     assert table["one GPU", "against the plain loop"] == "13.3 times (12.3 to 15.3)"
     assert table["one GPU", "against a batched single run"] == "3.3 times"
@@ -51,10 +58,10 @@ def test_a_target_is_met_or_not_and_open_where_nothing_was_measured(folder):
     parts.assign(ms=[2.0, 4.0, 9.0, 9.0, 9.0, 9.0], floor_ms=[2.0, 3.0, 1.0, 1.0, 1.0, 1.0]).to_csv(
         folder / "cpu_parts.csv"
     )
-    cpu = speed.load("cpu", folder)
+    cpu = benchmarked.load("cpu", folder)
     alone = cpu.tail(1).assign(contender="paper's runs, one thread", median_s=0.36)
     pd.concat([cpu, alone]).to_csv(folder / "cpu.csv", index=False)
-    table = speed.targets(folder).set_index(["where", "what"])
+    table = benchmarked.targets(folder).set_index(["where", "what"])
     found = {what: (row.measured, row.met) for (where, what), row in table.iterrows() if "CPU" in where}
     assert found["a step of 6 runs, against PyTorch's operators"] == ("3.50 times (3.00 to 4.00)", "yes")
     assert found["a step of 24 runs, against PyTorch's operators"] == ("3.90 times (3.40 to 4.40)", "no")
@@ -64,63 +71,73 @@ def test_a_target_is_met_or_not_and_open_where_nothing_was_measured(folder):
     assert found["the trunk over its floor"] == ("1.20 times", "yes")
     assert found["the paper's runs"] == (f"{7050 * 400 * 0.36 / 3600:.1f} core-hours", "no")
     assert found["steepest cost of adding runs"] == ("0.50 of linear", "yes")
-    assert speed.best_possible(speed.load("trunk_cpu", folder)) == (
+    assert benchmarked.best_possible(benchmarked.load("trunk_cpu", folder)) == (
         "At the 100 GFLOP/s that one core of this processor reaches at most, the trunk's multiplications alone allow no more "
         "than 4.2 times at 6 runs and 3.0 times at 24 runs, if all else took no time."
     )
-    shown = speed.paths(speed.load("trunk_cpu", folder))
+    shown = benchmarked.paths(benchmarked.load("trunk_cpu", folder))
     assert shown.jitter.tolist() == ["no", "no", "no", "yes"] and shown["at most"].tolist() == [4.2, 4.0, 3.0, 3.0]
-    assert speed.paths(speed.load("nothing")).empty and speed.best_possible(speed.load("nothing")) == ""
+    assert (
+        benchmarked.paths(benchmarked.load("nothing")).empty
+        and benchmarked.best_possible(benchmarked.load("nothing")) == ""
+    )
 
 
 def test_without_the_plain_loop_its_target_is_not_measured(folder):
-    frame = speed.load("cpu", folder)
+    frame = benchmarked.load("cpu", folder)
     frame[frame.contender != "plain loop"].assign(speedup="").to_csv(folder / "cpu.csv", index=False)
     assert (
-        speed.targets(folder).set_index(["where", "what"]).measured["two CPU cores", "against the plain loop"]
+        benchmarked.targets(folder).set_index(["where", "what"]).measured["two CPU cores", "against the plain loop"]
         == "not measured"
     )
 
 
 def test_growth_is_above_one_only_if_a_larger_stack_costs_more_than_in_proportion(folder):
-    frame = speed.load("cpu", folder)
-    assert speed.growth(frame) == pytest.approx(0.5)
+    frame = benchmarked.load("cpu", folder)
+    assert benchmarked.growth(frame) == pytest.approx(0.5)
     worse = pd.concat([frame, frame.tail(1).assign(contender="engine, stack of 16", median_s=0.6)])
-    assert speed.growth(worse) == pytest.approx(1.2)
-    table = speed.stacks(worse)
+    assert benchmarked.growth(worse) == pytest.approx(1.2)
+    table = benchmarked.stacks(worse)
     assert list(table.runs) == [1, 12, 16] and list(table.seconds) == pytest.approx([1.0, 6.0, 9.6])
     assert len(figures.stack_cost({"here": table}).axes) == 2
 
 
 def test_precisions_are_compared_seed_by_seed():
     rows = [
-        dict(method="standard", tau_alpha=0.1, tau_beta=None, seed=s, precision=p, **dict.fromkeys(speed.PRECISION_METRICS, v))
+        dict(method="standard", tau_alpha=0.1, tau_beta=None, seed=s, precision=p, **dict.fromkeys(benchmarked.PRECISION_METRICS, v))
         for s, exact in enumerate([0.5, 0.7, 0.9])
         for p, v in [("float32", exact), ("bfloat16", exact + 0.01 * (s + 1))]
     ]  # fmt: skip
-    table = speed.precision_differences(pd.DataFrame(rows))
+    table = benchmarked.precision_differences(pd.DataFrame(rows))
     assert len(table) == 4 and (table.n == 3).all()
     assert table.difference.tolist() == pytest.approx([0.02] * 4) and table.float32.tolist() == pytest.approx([0.7] * 4)
     assert ((table.low < 0.02) & (table.high > 0.02)).all()
-    assert speed.precision_differences(speed.load("nothing")).empty
+    assert benchmarked.precision_differences(benchmarked.load("nothing")).empty
 
 
 def test_a_seed_counts_once_when_configurations_are_pooled():
     gaps = {(None, 0): 0.01, (1.0, 0): 0.03, (None, 1): 0.05, (1.0, 1): 0.07}  # means of the seeds: 0.02 and 0.06
     rows = [
-        dict(method="m", tau_alpha=0.1, tau_beta=b, seed=s, precision=p, **dict.fromkeys(speed.PRECISION_METRICS, v))
+        dict(
+            method="m",
+            tau_alpha=0.1,
+            tau_beta=b,
+            seed=s,
+            precision=p,
+            **dict.fromkeys(benchmarked.PRECISION_METRICS, v),
+        )
         for (b, s), gap in gaps.items()
         for p, v in [("float32", 0.5 + 0.1 * s), ("bfloat16", 0.5 + 0.1 * s + gap)]
     ]
     unfinished = rows[0] | {"seed": 2}  # float32 is done, bfloat16 not yet
-    table = speed.precision_pooled(pd.DataFrame([*rows, unfinished]))
+    table = benchmarked.precision_pooled(pd.DataFrame([*rows, unfinished]))
     assert len(table) == 4 and (table.n == 2).all()
     assert table.difference.tolist() == pytest.approx([0.04] * 4)
     assert table.float32.tolist() == pytest.approx([0.55] * 4)
     assert table.low.tolist() == pytest.approx([0.04 - 12.706 * 0.02] * 4, abs=1e-3)  # t with one degree of freedom
     assert table["sd of a pair"].tolist() == pytest.approx([0.02582] * 4, abs=1e-4)
     assert table["sd of a seed"].tolist() == pytest.approx([0.0707] * 4, abs=1e-3)
-    assert speed.precision_pooled(speed.load("nothing")).empty
+    assert benchmarked.precision_pooled(benchmarked.load("nothing")).empty
 
 
 def test_what_was_counted_becomes_floors_and_minutes():
@@ -131,15 +148,18 @@ def test_what_was_counted_becomes_floors_and_minutes():
         shared | dict(gpu="B", device_ms=4.0, epoch_device_ms=120.0),
         shared | dict(gpu="A", stack="one", runs=1, stacks=0, device_ms=0.1, epoch_device_ms=9e9),
     ]
-    table = speed.computed(pd.DataFrame(rows))
+    table = benchmarked.computed(pd.DataFrame(rows))
     assert list(table.columns[-2:]) == ["A", "B"] and len(table) == 2
     assert table.iloc[0][["A", "B"]].tolist() == [7.0, 5.0], "the longer of what the host and the device do"
-    minutes = speed.computed_minutes(pd.DataFrame(rows))
+    minutes = benchmarked.computed_minutes(pd.DataFrame(rows))
     assert minutes == {"A": pytest.approx(5 * 400 * 0.21 / 60), "B": pytest.approx(5 * 400 * 0.15 / 60)}
-    assert speed.computed(speed.load("nothing")).empty and speed.computed_minutes(speed.load("nothing")) == {}
-    committed = speed.load("simulated")
-    assert committed.machine.str.contains("not measured").all() and len(speed.computed(committed)) >= 4
-    assert all(minutes < 8 for minutes in speed.computed_minutes(committed).values())
+    assert (
+        benchmarked.computed(benchmarked.load("nothing")).empty
+        and benchmarked.computed_minutes(benchmarked.load("nothing")) == {}
+    )
+    committed = benchmarked.load("simulated")
+    assert committed.machine.str.contains("not measured").all() and len(benchmarked.computed(committed)) >= 4
+    assert all(minutes < 8 for minutes in benchmarked.computed_minutes(committed).values())
 
 
 def both_paths(seeds=10, **shifts):
@@ -150,7 +170,7 @@ def both_paths(seeds=10, **shifts):
         for seed in range(seeds):
             for fraction in (0.01, 1.0):
                 line = {"method": method, "seed": seed, "label_fraction": fraction}
-                for metric in speed.METRICS:
+                for metric in benchmarked.METRICS:
                     line[f"{metric}_operators"] = 0.7
                     line[f"{metric}_trunk"] = 0.7 + shifts.get(metric, 0.0) + 0.01 * draw.standard_normal()
                 lines.append(line)
@@ -158,48 +178,49 @@ def both_paths(seeds=10, **shifts):
 
 
 def test_paths_that_differ_by_chance_alone_agree():
-    table = speed.path_differences(both_paths())
+    table = benchmarked.path_differences(both_paths())
     assert len(table) == 2 * 2 * 4 and (table.n == 10).all() and not table.apart.any()
     assert table.difference.abs().is_monotonic_decreasing and table.operators.tolist() == pytest.approx([0.7] * 16)
     wide, plain = table.high - table.low, 2 * 2.262 * 0.01 / 10**0.5
     assert wide.median() > 1.3 * plain, "intervals are no wider than that of one difference alone"
-    assert speed.equivalence(both_paths()).endswith("By the rule the two paths agree.")
+    assert benchmarked.equivalence(both_paths()).endswith("By the rule the two paths agree.")
 
 
 def test_a_metric_that_moves_is_found_and_a_test_id_that_moves_is_not_equivalent():
-    table = speed.path_differences(both_paths(d_test_id=0.03))
+    table = benchmarked.path_differences(both_paths(d_test_id=0.03))
     assert table[table.apart].metric.unique().tolist() == ["d_test_id"] and table.apart.sum() == 4
-    said = speed.equivalence(both_paths(d_test_id=0.03))
+    said = benchmarked.equivalence(both_paths(d_test_id=0.03))
     assert "4 of 16" in said and "): shown equivalent" in said and said.endswith("are not shown to agree.")
-    assert "not shown equivalent within 0.02" in speed.equivalence(both_paths(test_id=0.019))
-    assert speed.equivalence(both_paths(seeds=1)).endswith("not shown to agree.")
+    assert "not shown equivalent within 0.02" in benchmarked.equivalence(both_paths(test_id=0.019))
+    assert benchmarked.equivalence(both_paths(seeds=1)).endswith("not shown to agree.")
     assert (
-        speed.equivalence(speed.load("nothing")) == "not yet run"
-        and speed.path_differences(speed.load("nothing")).empty
+        benchmarked.equivalence(benchmarked.load("nothing")) == "not yet run"
+        and benchmarked.path_differences(benchmarked.load("nothing")).empty
     )
 
 
 def test_a_seed_that_lacks_a_method_does_not_count_for_equivalence():
     frame = both_paths(seeds=3)
     lacking = frame.drop(frame[(frame.seed == 2) & (frame.method == "standard")].index)
-    assert speed.path_equivalence(frame).n == 3 and speed.path_equivalence(lacking).n == 2
+    assert benchmarked.path_equivalence(frame).n == 3 and benchmarked.path_equivalence(lacking).n == 2
     whole = frame[frame.seed < 2]
     by_seed = (whole.test_id_trunk - whole.test_id_operators).groupby(whole.seed).mean()
-    d = speed.path_equivalence(lacking)
+    d = benchmarked.path_equivalence(lacking)
     assert d.mean == pytest.approx(by_seed.mean()) and d.high - d.mean == pytest.approx(
         6.314 * by_seed.std() / 2**0.5, rel=1e-3
     )
 
 
 def test_the_committed_figures_can_be_read():
-    assert len(speed.load("cpu")) > 5 and speed.growth(speed.load("cpu")) > 0
-    parts = set(speed.load("cpu_parts").part)
+    assert (benchmarked.FOLDER / "compare.py").exists()
+    assert len(benchmarked.load("cpu")) > 5 and benchmarked.growth(benchmarked.load("cpu")) > 0
+    parts = set(benchmarked.load("cpu_parts").part)
     assert parts >= {"forward", "backward", "whole step"} or parts >= {"trunk forward", "trunk backward", "whole step"}
-    assert len(speed.papers_runs()) == 7050
+    assert len(benchmarked.papers_runs()) == 7050
 
 
 def test_a_stack_that_does_not_fit_costs_the_others_nothing(tiny, monkeypatch, capsys):
-    monkeypatch.syspath_prepend(speed.FOLDER)
+    monkeypatch.syspath_prepend(benchmarked.FOLDER)
     import compare
 
     def small(members, *arguments, stack=pretrain.Stack):
@@ -229,7 +250,7 @@ def test_a_mistake_in_a_benchmark_is_one_line(arguments, message, capsys):
 
 
 def test_what_came_of_tests_elsewhere_is_read_from_their_last_line(monkeypatch):
-    monkeypatch.syspath_prepend(speed.FOLDER)
+    monkeypatch.syspath_prepend(benchmarked.FOLDER)
     from environments import outcomes
 
     assert outcomes("5 passed in 1s\nmore\n509 passed, 6 skipped, 2 warnings in 1167.06s (0:19:27)") == {
@@ -243,7 +264,7 @@ def test_what_came_of_tests_elsewhere_is_read_from_their_last_line(monkeypatch):
 @pytest.fixture
 def benchmarks(monkeypatch):
     """The scripts of the folder benchmarks/ can be imported."""
-    monkeypatch.syspath_prepend(speed.FOLDER)
+    monkeypatch.syspath_prepend(benchmarked.FOLDER)
 
 
 def test_ratios_of_paths_are_of_medians_and_their_range_of_turns(benchmarks):
@@ -295,7 +316,7 @@ def test_both_paths_are_timed_or_it_is_said_why_not(tiny, benchmarks, tmp_path, 
     trunk, _ = pretrain.choose_trunk(tiny, torch.device("cpu"), "float32")
     if trunk is not None:
         paths.measure(tmp_path, turns=2, sizes=[2], protocol=tiny)
-        table = speed.load("trunk_cpu", tmp_path)
+        table = benchmarked.load("trunk_cpu", tmp_path)
         assert table.jitter.tolist() == [False, True] and (table[["trunk_ms", "operators_ms", "floor_ms"]] > 0).all(
             axis=None
         )

@@ -5,12 +5,14 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from dtcl_core import reported, results, selection, statistics, tables
-from dtcl_core.evidence import Evidence
+from dtcl_core import results
+from dtcl_core.analysis import intervals, reported, selection
+from dtcl_core.analysis.contrasts import Evidence
 from dtcl_core.config import Run
 from dtcl_core.data import ColoredDigits
 from dtcl_core.experiments import REGISTRY
 from dtcl_core.methods import METHODS
+from dtcl_core.report import tables
 
 
 def frame(entries):
@@ -31,28 +33,28 @@ def frame(entries):
 
 def test_mean_interval_is_scipys():
     x = [0.7, 0.8, 0.75, 0.9]
-    interval = statistics.mean_interval(x)
+    interval = intervals.mean_interval(x)
     theirs = stats.ttest_1samp(x, 0).confidence_interval(0.95)
     assert interval.mean == pytest.approx(np.mean(x)) and interval.n == 4
     assert (interval.low, interval.high) == pytest.approx((theirs.low, theirs.high))
 
 
 def test_mean_interval_of_few_values():
-    assert statistics.mean_interval([]).n == 0
-    one = statistics.mean_interval([0.5, np.nan])
+    assert intervals.mean_interval([]).n == 0
+    one = intervals.mean_interval([0.5, np.nan])
     assert one.n == 1 and one.mean == 0.5 and np.isnan(one.low)
-    assert statistics.mean_interval([0.5, 0.5])[:3] == (0.5, 0.5, 0.5)
+    assert intervals.mean_interval([0.5, 0.5])[:3] == (0.5, 0.5, 0.5)
 
 
 def test_the_interval_covers_as_often_as_it_says():
     generator = np.random.default_rng(0)
-    hits = [i.low <= 0 <= i.high for i in (statistics.mean_interval(generator.normal(size=3)) for _ in range(2000))]
+    hits = [i.low <= 0 <= i.high for i in (intervals.mean_interval(generator.normal(size=3)) for _ in range(2000))]
     assert np.mean(hits) == pytest.approx(0.95, abs=0.015)
 
 
 def test_paired_difference_uses_common_seeds_only():
     a, b = pd.Series([0.9, 0.8, 0.7], index=[0, 1, 2]), pd.Series([0.5, 0.7, 0.1], index=[1, 0, 9])
-    d = statistics.paired_difference(a, b)
+    d = intervals.paired_difference(a, b)
     theirs = stats.ttest_rel([0.9, 0.8], [0.7, 0.5]).confidence_interval(0.95)
     assert d.n == 2 and d.mean == pytest.approx(0.25) and (d.low, d.high) == pytest.approx((theirs.low, theirs.high))
 
@@ -60,11 +62,11 @@ def test_paired_difference_uses_common_seeds_only():
 def test_unrelated_seeds_are_compared_by_welchs_interval():
     generator = np.random.default_rng(0)
     a, b = generator.normal(0.2, 0.1, 5), generator.normal(0.0, 0.3, 3)
-    told = statistics.unpaired_difference(a, [*b, np.nan])
+    told = intervals.unpaired_difference(a, [*b, np.nan])
     theirs = stats.ttest_ind(a, b, equal_var=False).confidence_interval(0.95)
     assert told == pytest.approx((a.mean() - b.mean(), theirs.low, theirs.high, 3))
-    assert statistics.unpaired_difference([1.0, 1.0], [0.5, 0.5]) == (0.5, 0.5, 0.5, 2)
-    one, none = statistics.unpaired_difference([1.0], [0.5, 0.6]), statistics.unpaired_difference([], [0.5])
+    assert intervals.unpaired_difference([1.0, 1.0], [0.5, 0.5]) == (0.5, 0.5, 0.5, 2)
+    one, none = intervals.unpaired_difference([1.0], [0.5, 0.6]), intervals.unpaired_difference([], [0.5])
     assert one.mean == pytest.approx(0.45) and np.isnan(one.low) and np.isnan(none.mean) and none.n == 0
 
 
@@ -345,16 +347,14 @@ def test_intervals_at_holms_confidences_exclude_zero_where_holm_rejects():
     counts = set()
     for _ in range(50):
         family = [draw.normal(shift, 1, 8) for shift in (0, 0.5, 1, 1.5, 2, 3)]
-        p_values = [statistics.p_value(x) for x in family]
-        intervals = [statistics.mean_interval(x, c) for x, c in zip(family, statistics.holm_confidences(p_values))]
-        apart = {i for i, interval in enumerate(intervals) if interval.low > 0 or interval.high < 0}
+        p_values = [intervals.p_value(x) for x in family]
+        found = [intervals.mean_interval(x, c) for x, c in zip(family, intervals.holm_confidences(p_values))]
+        apart = {i for i, interval in enumerate(found) if interval.low > 0 or interval.high < 0}
         assert apart == by_definition(p_values)
         counts.add(len(apart))
     assert len(counts) > 3, "the families do not differ enough to tell"
 
 
 def test_a_p_value_without_spread_or_pairs():
-    assert (
-        statistics.p_value([0.0, 0.0]) == 1 and statistics.p_value([0.1, 0.1]) == 0 and statistics.p_value([0.3]) == 1
-    )
-    assert statistics.p_value([0.1, np.nan, -0.2, 0.4]) == pytest.approx(stats.ttest_1samp([0.1, -0.2, 0.4], 0).pvalue)
+    assert intervals.p_value([0.0, 0.0]) == 1 and intervals.p_value([0.1, 0.1]) == 0 and intervals.p_value([0.3]) == 1
+    assert intervals.p_value([0.1, np.nan, -0.2, 0.4]) == pytest.approx(stats.ttest_1samp([0.1, -0.2, 0.4], 0).pvalue)

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from dtcl_core import pretrain, traces, work
+from dtcl_core import pretrain
 from dtcl_core.config import Run
+from dtcl_core.engine import traces
+from dtcl_core.engine.traces import BINS, TemperatureRecorder, Trace
+from dtcl_core.launch import local
 from dtcl_core.results import Store
-from dtcl_core.traces import BINS, TemperatureRecorder, Trace
 
 
 @pytest.fixture
@@ -78,11 +80,11 @@ def test_recording_changes_no_number(weighted):
 def test_runs_without_a_trace_are_trained_again_where_one_is_asked_for(weighted, tmp_path):
     store = Store(tmp_path)
     runs = [*weighted, Run(protocol=weighted[0].protocol)]
-    assert work.compute(runs, store, "cpu", quiet=True) == 3
+    assert local.compute(runs, store, "cpu", quiet=True) == 3
     assert store.trace(runs[0]) is None
     before = store.rows()
-    assert work.compute(runs, store, "cpu", record=lambda run: True, quiet=True) == 3
-    assert work.compute(runs, store, "cpu", record=lambda run: True, quiet=True) == 0
+    assert local.compute(runs, store, "cpu", record=lambda run: True, quiet=True) == 3
+    assert local.compute(runs, store, "cpu", record=lambda run: True, quiet=True) == 0
     assert {k: r["shard"] for k, r in store.rows().items()} == {k: r["shard"] for k, r in before.items()}
     assert store.trace(runs[2]).counts is None and len(store.trace(runs[2]).loss) == runs[2].protocol.epochs
     with pytest.raises(ValueError, match="recorded none"):
@@ -92,7 +94,7 @@ def test_runs_without_a_trace_are_trained_again_where_one_is_asked_for(weighted,
 @pytest.mark.parametrize("damage", ["{", '{"key": "x"}', "[]", None])
 def test_a_damaged_trace_is_named_and_left_out(weighted, tmp_path, damage):
     store = Store(tmp_path)
-    work.compute(weighted[:1], store, "cpu", record=lambda run: True, quiet=True)
+    local.compute(weighted[:1], store, "cpu", record=lambda run: True, quiet=True)
     (path,) = (tmp_path / "traces").glob("*.json")
     if damage is None:
         plain = json.loads(path.read_text())

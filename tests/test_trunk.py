@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn import functional as F
 
-from dtcl_core import evaluate, native, pretrain
+from dtcl_core import evaluate, pretrain
 from dtcl_core.config import Protocol, Run
 from dtcl_core.encoder import Encoder, feature_sizes
+from dtcl_core.engine import native
+from dtcl_core.engine.trunk import Tinted, Trunk
 from dtcl_core.methods import METHODS
 from dtcl_core.results import make_rows
-from dtcl_core.trunk import Tinted, Trunk
 
 SAME = {"derandomize": True, "database": None, "deadline": None}  # the same examples at every call
 WIDTHS = [(16, 32), (32, 16, 48), (16, 16, 16, 16)]

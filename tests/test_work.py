@@ -12,18 +12,21 @@ import pytest
 import torch
 
 from dtcl_core import __main__ as command_line
-from dtcl_core import console, notebook, pretrain, selection, work
+from dtcl_core import console, pretrain
+from dtcl_core.analysis import selection
+from dtcl_core.analysis.selection import FRESH_SEED
 from dtcl_core.config import Protocol, Run
+from dtcl_core.engine.streams import stream_of
 from dtcl_core.experiments import BESIDE, MAX_SEEDS, OUTSIDE, PRESETS, REGISTRY, Experiment
+from dtcl_core.launch import local
+from dtcl_core.report import notebook
 from dtcl_core.results import Store
-from dtcl_core.selection import FRESH_SEED
-from dtcl_core.streams import stream_of
 
 
 def test_stacks_hold_every_run_once_and_share_a_shape(all_methods):
     runs = all_methods + [Run(seed=s) for s in range(5)]
     for mix in (True, False):
-        stacks = work.cut_into_stacks(runs, 4, mix)
+        stacks = local.cut_into_stacks(runs, 4, mix)
         assert sorted(r.key for stack in stacks for r in stack) == sorted(r.key for r in runs)
         for stack in stacks:
             assert len(stack) <= 4 and len({pretrain.shape_of(r) for r in stack}) == 1
@@ -32,7 +35,7 @@ def test_stacks_hold_every_run_once_and_share_a_shape(all_methods):
 
 
 def test_the_cut_does_not_depend_on_the_order_asked(all_methods):
-    assert work.cut_into_stacks(all_methods, 4) == work.cut_into_stacks(all_methods[::-1], 4)
+    assert local.cut_into_stacks(all_methods, 4) == local.cut_into_stacks(all_methods[::-1], 4)
 
 
 def test_a_stack_keeps_its_runs_while_others_finish(all_methods, tmp_path, monkeypatch):
@@ -44,19 +47,19 @@ def test_a_stack_keeps_its_runs_while_others_finish(all_methods, tmp_path, monke
         raise pretrain.Interrupted
 
     monkeypatch.setattr(pretrain, "train", train)
-    cut = work.cut_into_stacks(all_methods, 5, mix_streams=False)
+    cut = local.cut_into_stacks(all_methods, 5, mix_streams=False)
     assert len({len(s) for s in cut}) > 1
     for finished in range(len(cut)):
         monkeypatch.setattr(Store, "missing", lambda self, runs, traced, n=finished: [r for s in cut[n:] for r in s])
         with pytest.raises(pretrain.Interrupted):
-            work.compute(all_methods, Store(tmp_path), "cpu", stack_size=5, quiet=True)
+            local.compute(all_methods, Store(tmp_path), "cpu", stack_size=5, quiet=True)
         assert seen[-1] == {r.key for r in cut[finished]}
 
 
 def test_progress_tells_time_left_without_a_terminal(all_methods, capsys, monkeypatch):
     clock = iter([0.0, 10.0, 70.0, 70.0])
-    monkeypatch.setattr(work.time, "monotonic", lambda: next(clock))
-    progress = work.Progress([all_methods[:10]])  # 10 runs of 2 epochs
+    monkeypatch.setattr(local.time, "monotonic", lambda: next(clock))
+    progress = local.Progress([all_methods[:10]])  # 10 runs of 2 epochs
     stack = type("Stack", (), {"runs": all_methods[:10]})()
     progress.epoch(stack)  # within the first minute: silent
     assert capsys.readouterr().out == ""
@@ -65,34 +68,34 @@ def test_progress_tells_time_left_without_a_terminal(all_methods, capsys, monkey
 
 
 def test_what_runs_is_said_once_for_each_way(all_methods, monkeypatch):
-    monkeypatch.setattr(work.torch, "get_num_threads", lambda: 4)
+    monkeypatch.setattr(local.torch, "get_num_threads", lambda: 4)
     monkeypatch.delenv("DTCL_TRUNK", raising=False)
     wide = [replace(run, protocol=replace(run.protocol, kernel_size=5)) for run in all_methods[:3]]
     stacks = [all_methods[:2], wide, all_methods[2:5]]
     paths = [pretrain.choose_trunk(stack[0].protocol, torch.device("cpu"), "float32")[1] for stack in stacks]
     assert "[8, 8, 8]" in paths[0] and "3 x 3 kernels" in paths[1] and paths[2] == paths[0], "there are not two ways"
-    assert work.what_runs(stacks, torch.device("cpu"), "float32") == [
+    assert local.what_runs(stacks, torch.device("cpu"), "float32") == [
         f"Encoders are computed by {path}: float32, 4 threads, up to 3 runs at once." for path in paths[:2]
     ]
-    (on_gpu,) = work.what_runs(stacks[:1], torch.device("cuda"), "bfloat16")
+    (on_gpu,) = local.what_runs(stacks[:1], torch.device("cuda"), "bfloat16")
     assert on_gpu.endswith("(the device is cuda): bfloat16, up to 2 runs at once.")
 
 
 def a_row(seconds, **provenance):
     """A row of a run of 10 image-epochs a second of `seconds`, as far as a pace is read from it."""
     run = Run("standard", protocol=Protocol(epochs=2))
-    told = {"device": "cpu", "precision": "float32", "seconds": seconds * work.image_epochs(run)}
+    told = {"device": "cpu", "precision": "float32", "seconds": seconds * local.image_epochs(run)}
     return {"run": run.to_dict(), "provenance": told | provenance}
 
 
 def test_the_pace_is_that_of_the_rows_most_like_what_would_run_now(monkeypatch):
     cpu = torch.device("cpu")
-    here = work.machine(cpu)["device_name"]
-    monkeypatch.setattr(work, "machine", lambda device: {"device_name": here, "threads": 2})
+    here = local.machine(cpu)["device_name"]
+    monkeypatch.setattr(local, "machine", lambda device: {"device_name": here, "threads": 2})
     paths = {"trunk": (object(), "the trunk for CPUs")}
     monkeypatch.setattr(pretrain, "choose_trunk", lambda *_: paths["trunk"])
     rows = [a_row(9.0, device="cuda", threads=None)]
-    assert work.seconds_an_image(rows, cpu) == (0.0, None, "no row was trained on cpu yet")
+    assert local.seconds_an_image(rows, cpu) == (0.0, None, "no row was trained on cpu yet")
     expected = [  # from least to most like it, each with its pace, core-seconds and words
         (a_row(8.0), 8.0, None, "1 row of other processors by another path, as none is yet by the trunk for CPUs"),
         (a_row(7.0, device_name=here, threads=1), 7.0, 7.0, "of this processor on 1 thread by another path"),
@@ -102,31 +105,31 @@ def test_the_pace_is_that_of_the_rows_most_like_what_would_run_now(monkeypatch):
     ]
     for row, seconds, cores, words in expected:
         rows.append(row)
-        pace = work.seconds_an_image(rows, cpu)
+        pace = local.seconds_an_image(rows, cpu)
         assert pace.seconds == pytest.approx(seconds) and pace.core_seconds == (cores and pytest.approx(cores)), words
         assert words in pace.told
     rows += [a_row(1.0, device_name=here, trunk="t", threads=2), a_row(3.0, device_name=here, trunk="t", threads=2)]
-    assert work.seconds_an_image(rows, cpu).seconds == pytest.approx(3.0), "not the median"
+    assert local.seconds_an_image(rows, cpu).seconds == pytest.approx(3.0), "not the median"
     paths["trunk"] = (None, "PyTorch's operators (no compiler)")
-    assert work.seconds_an_image(rows, cpu)[:2] == pytest.approx((7.0, 7.0)), "rows of another path were counted"
+    assert local.seconds_an_image(rows, cpu)[:2] == pytest.approx((7.0, 7.0)), "rows of another path were counted"
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 20])
 def test_shards_hold_every_run_once(all_methods, count):
-    parts = [work.shard_of(all_methods, i, count) for i in range(count)]
+    parts = [local.shard_of(all_methods, i, count) for i in range(count)]
     assert sorted(r.key for part in parts for r in part) == sorted(r.key for r in all_methods)
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
 
 def test_compute_trains_what_is_missing_and_only_that(all_methods, tmp_path):
     store = Store(tmp_path)
-    assert work.compute(all_methods[:3], store, "cpu", quiet=True) == 3
+    assert local.compute(all_methods[:3], store, "cpu", quiet=True) == 3
     first = store.rows()
-    assert work.compute(all_methods, store, "cpu", stack_size=4, quiet=True) == len(all_methods) - 3
+    assert local.compute(all_methods, store, "cpu", stack_size=4, quiet=True) == len(all_methods) - 3
     after = store.rows()
     assert after.keys() == {r.key for r in all_methods}
     assert all(after[key] == row for key, row in first.items())
-    assert work.compute(all_methods, store, "cpu", quiet=True) == 0
+    assert local.compute(all_methods, store, "cpu", quiet=True) == 0
     frame = store.load()
     assert frame[["validation", "test_id", "test_ood", "d_test_id"]].notna().all().all()
     assert set(frame.sources) == {next(iter(first.values()))["provenance"]["sources"]}
@@ -135,7 +138,7 @@ def test_compute_trains_what_is_missing_and_only_that(all_methods, tmp_path):
 
 def test_an_interrupted_compute_goes_on_to_the_same_rows(all_methods, tmp_path):
     whole, stopped = Store(tmp_path / "whole"), Store(tmp_path / "stopped")
-    work.compute(all_methods, whole, "cpu", quiet=True)
+    local.compute(all_methods, whole, "cpu", quiet=True)
     stops = 0
     while stopped.missing(all_methods):
         calls = []
@@ -145,7 +148,7 @@ def test_an_interrupted_compute_goes_on_to_the_same_rows(all_methods, tmp_path):
             return len(calls) > 5
 
         try:
-            work.compute(all_methods, stopped, "cpu", should_stop=soon, quiet=True)
+            local.compute(all_methods, stopped, "cpu", should_stop=soon, quiet=True)
         except pretrain.Interrupted:
             stops += 1
     assert stops > 1
@@ -296,20 +299,20 @@ def test_a_stack_that_does_not_fit_is_halved_and_nothing_is_lost(all_methods, tm
     monkeypatch.setattr(pretrain, "train", small_memory)
     store = Store(tmp_path)
     with pytest.warns(UserWarning, match="a stack of .* runs does not fit into memory; it is halved"):
-        assert work.compute(all_methods, store, "cpu", stack_size=12, quiet=True) == len(all_methods)
+        assert local.compute(all_methods, store, "cpu", stack_size=12, quiet=True) == len(all_methods)
     assert store.rows().keys() == {r.key for r in all_methods}
     assert max(tried) > 3 and sum(n for n in tried if n <= 3) == len(all_methods)  # each trained once
     monkeypatch.setattr(pretrain, "train", lambda *_, **__: (_ for _ in ()).throw(torch.OutOfMemoryError("none left")))
     with pytest.raises(torch.OutOfMemoryError):
-        work.compute([Run(protocol=all_methods[0].protocol, seed=99)], store, "cpu", quiet=True)
+        local.compute([Run(protocol=all_methods[0].protocol, seed=99)], store, "cpu", quiet=True)
 
 
 def test_the_size_of_a_stack_follows_the_memory_that_is_free(monkeypatch):
     gpu, sizes = torch.device("cuda"), {}
     for gigabytes in (0.001, 1, 1.1, 16, 80, 140):
-        monkeypatch.setattr(work, "free_bytes", lambda device, g=gigabytes: int(g * 2**30))
-        sizes[gigabytes] = [work.stack_size_for(gpu, Protocol(), p) for p in ("float32", "bfloat16")]
-        assert all(s * work.bytes_of_run(Protocol(), "float32") <= g * 2**30 for g, (s, _) in sizes.items() if s > 1)
-    assert sizes[0.001] == [1, 1] and sizes[140] == [work.GPU_STACK] * 2
+        monkeypatch.setattr(local, "free_bytes", lambda device, g=gigabytes: int(g * 2**30))
+        sizes[gigabytes] = [local.stack_size_for(gpu, Protocol(), p) for p in ("float32", "bfloat16")]
+        assert all(s * local.bytes_of_run(Protocol(), "float32") <= g * 2**30 for g, (s, _) in sizes.items() if s > 1)
+    assert sizes[0.001] == [1, 1] and sizes[140] == [local.GPU_STACK] * 2
     assert sizes[1] == sizes[1.1]  # a little more memory cuts the same stacks
     assert 1 < sizes[1][0] <= sizes[1][1] <= sizes[16][0]

@@ -10,7 +10,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (
-    "dtcl_core/*.*",
+    "dtcl_core/**/*.py",
+    "dtcl_core/**/*.cpp",
+    "dtcl_core/**/*.csv",
+    "dtcl_core/**/*.npz",
     "benchmarks/*.csv",
     "tests/test_properties.py",  # its counts are shown
 )

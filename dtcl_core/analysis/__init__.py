@@ -1,0 +1,1 @@
+"""What is concluded from the rows: selection, intervals, contrasts, claims, verdicts, calibration."""

@@ -1,0 +1,202 @@
+"""What a claim is judged by: rows and traces as evidence, and quantities over seeds as contrasts.
+
+A *contrast* is a quantity, one value a seed, that a claim says is positive. Its 95 % t interval over seeds speaks *for*
+the claim if it lies above zero, *against* it if it lies below the smallest size worth the name (`LEAST` for a difference of
+accuracies, which is below all leads that they take from the paper; zero for other quantities), and is *open* otherwise; with
+fewer than `MIN_SEEDS` seeds, or without the runs it needs, it is *missing*. `verdicts` makes a verdict of them.
+
+A contrast that claims a quantity to be nothing speaks for if its interval lies within a margin around zero, against if it
+lies outside. Nothing is corrected for there being several contrasts: the chapter shows every one. Cells of the domain-weighted
+methods that calibration looks at (`Evidence.is_calibrated`) are left out. In whole grids, a run that diverged counts as
+chance; elsewhere its seed is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from .. import experiments
+from ..config import HYPERPARAMETERS
+from ..engine.traces import Trace
+from . import selection
+from .intervals import Interval, mean_interval
+
+MIN_SEEDS = 3
+LEAST = 0.005  # the smallest difference of accuracies worth the name
+MARGIN = 0.02  # of accuracy: what "alike", "among the best" and "well short" mean
+CHANCE = 0.5  # accuracy between two digits
+PROPOSED = ("dw_negatives", "dw_pairs")
+BASELINES = ("standard", "same_domain", "mmd", "dann")
+CALIBRATED_BETA, CALIBRATED_ALPHAS = 0.1, (0.175, 0.25)  # cells reported at chance; see `calibration`
+NOTHING = pd.Series(dtype=float)
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One quantity that a claim says is positive.
+
+    Attributes:
+        what: in words.
+        interval: its mean and t interval over n seeds (NaN limits where n < 2).
+        within: claims that the quantity is nothing, give or take this margin, rather than positive.
+        least: the smallest size worth the name; an interval below it speaks against.
+        metric: the accuracy it is about; None for other quantities.
+        beside: it stands beside what a claim is judged by, and decides nothing.
+        signs: of a contrast that claims no consistent sign: the signs of its parts (over sigmas, say), whose mean it is.
+    """
+
+    what: str
+    interval: Interval
+    within: float | None = None
+    least: float = 0.0
+    metric: str | None = None
+    beside: bool = False
+    signs: tuple[int, ...] | None = None
+
+    @property
+    def speaks(self) -> str:
+        """ "for", "against", "open" or "missing"."""
+        if self.interval.n < MIN_SEEDS:
+            return "missing"
+        if self.within is not None and max(-self.interval.low, self.interval.high) < self.within:
+            return "for"
+        if self.within is not None:
+            outside = self.interval.low > self.within or self.interval.high < -self.within
+            return "against" if outside else "open"
+        return "for" if self.interval.low > 0 else "against" if self.interval.high < self.least else "open"
+
+
+class Evidence:
+    """The rows of one protocol, with the selected cells looked up once.
+
+    Args:
+        frame: rows as from `results.Store.load`.
+        traces: recorded runs of claim 11, one a seed.
+        beside: rows of cells outside the grids that are compared; only claim 13 looks at them.
+        held_out: score each seed with the cell that the other seeds select, instead of one cell that all select.
+
+    Raises:
+        ValueError: for rows of more than one protocol, or number of epochs.
+    """
+
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        traces: Sequence[Trace] = (),
+        beside: pd.DataFrame | None = None,
+        held_out: bool = False,
+    ):
+        if len(frame[["protocol", "epochs"]].drop_duplicates()) > 1:
+            raise ValueError("evidence must be of one protocol and one number of epochs; rows of several were given.")
+        seen = [self.is_calibrated(a, b) for a, b in zip(frame.tau_alpha, frame.tau_beta)]
+        frame = frame[~(frame.method.isin(PROPOSED) & np.array(seen, dtype=bool))]
+        self.tried = frame[frame.projector.isna()]
+        sound = frame[frame.status == "ok"]
+        self.heads = frame[(frame.method == "standard") & (frame.sigma == 25.0)]
+        tried = self.tried
+        chosen = selection.held_out(tried) if held_out else selection.rows_of(tried, selection.select(tried))
+        self.chosen = chosen[chosen.status == "ok"]
+        self.in_grids = selection.select(self.tried[self.tried.tau_alpha < 1.0])
+        self.traces = list(traces)
+        both = [part for part in (sound, beside) if part is not None and len(part)]
+        self.all = pd.concat(both, ignore_index=True).drop_duplicates(["key", "label_fraction"]) if both else sound
+
+    def seeds(self) -> set[int]:
+        """The seeds that there are rows of."""
+        return {int(seed) for seed in self.all.seed.unique()}
+
+    def without_rows(self) -> Evidence:
+        """Evidence of nothing: what is judged by it is missing."""
+        return Evidence(self.all.iloc[:0])
+
+    @staticmethod
+    def is_calibrated(tau_alpha: float, tau_beta: float) -> bool:
+        """Whether calibration may look at a cell of the proposed methods, which then is no evidence."""
+        return tau_alpha == 1.0 or (tau_alpha in CALIBRATED_ALPHAS and tau_beta == CALIBRATED_BETA)
+
+    def selected(
+        self, method: str, metric: str, sigma: float = 50.0, fraction: float = 0.01, discriminator: str = "global"
+    ) -> pd.Series:
+        """A metric of a method's selected cell, by seed."""
+        rows = self.chosen[
+            (self.chosen.method == method) & (self.chosen.sigma == sigma) & (self.chosen.label_fraction == fraction)
+        ]
+        rows = rows[rows.discriminator.isna() | (rows.discriminator == discriminator)]
+        return rows.set_index("seed")[metric]
+
+    def proposed(self, metric: str, sigma: float = 50.0, fraction: float = 0.01) -> pd.Series:
+        """The mean of the two proposed methods, by seed; empty unless both are there."""
+        both = [self.selected(method, metric, sigma, fraction) for method in PROPOSED]
+        return pd.concat(both, axis=1, join="inner").mean(axis=1) if all(map(len, both)) else NOTHING
+
+    def best_baseline(
+        self, metric: str, sigma: float = 50.0, fraction: float = 0.01, among: Sequence[str] = BASELINES, sign: int = 1
+    ) -> pd.Series:
+        """For each seed that all have, the baseline with the highest mean (times `sign`) over the others."""
+        table = pd.concat([self.selected(method, metric, sigma, fraction) for method in among], axis=1, join="inner")
+        return best_elsewhere(table, sign)
+
+    def chosen_cell(self, method: str, sigma: float = 50.0) -> tuple[float, ...] | None:
+        """The configuration that is selected among those of `cells`, as that names it; None without rows."""
+        rows = self.in_grids[(self.in_grids.method == method) & (self.in_grids.sigma == sigma)]
+        names = named(rows[rows.discriminator.isna() | (rows.discriminator == "global")])
+        return names[0] if names else None
+
+    def cells(self, method: str, metric: str, sigma: float = 50.0) -> pd.DataFrame:
+        """A metric by configuration (columns) and seed (rows), at 1 % of labels, global discriminators, tau_alpha < 1."""
+        rows = self.tried
+        rows = rows[(rows.method == method) & (rows.sigma == sigma) & (rows.label_fraction == 0.01)]
+        rows = rows[rows.tau_alpha < 1.0].fillna({metric: CHANCE})
+        rows = rows[rows.discriminator.isna() | (rows.discriminator == "global")]
+        table = rows.assign(cell=named(rows)).pivot_table(index="seed", columns="cell", values=metric)
+        present = table.notna().sum(axis=1)  # a seed that is half trained does not count
+        return table[present == present.max()].dropna(axis=1)
+
+    def grid(self, method: str, metric: str, sigma: float = 50.0) -> pd.DataFrame:
+        """`cells` if every configuration of the paper's grid is there, else a table without columns."""
+        table = self.cells(method, metric, sigma)
+        wanted = sum(
+            cell["tau_alpha"] < 1.0
+            and not (method in PROPOSED and self.is_calibrated(cell["tau_alpha"], cell["tau_beta"]))
+            for cell in experiments.cells(method, "paper")
+        )
+        return table if table.shape[1] == wanted else table.iloc[:, :0]
+
+
+def best_elsewhere(table: pd.DataFrame, sign: int = 1) -> pd.Series:
+    """For each seed (row), the value in the column whose mean (times `sign`) is highest over the *other* seeds.
+
+    Picked on the very seeds it is scored on, the best of several alike would look better than any of them. Empty for fewer
+    than two seeds.
+    """
+    if len(table) < 2:
+        return NOTHING
+    picked = [int((sign * table.drop(index=seed).mean()).argmax()) for seed in table.index]
+    return pd.Series(table.to_numpy()[np.arange(len(table)), picked], table.index)
+
+
+def sized_elsewhere(effect: pd.Series) -> pd.Series:
+    """An effect by seed, its sign that of the mean over the other seeds: noise alone has mean zero, a size would not."""
+    effect = effect.dropna()
+    others = (effect.sum() - effect) / max(len(effect) - 1, 1)
+    return effect * np.sign(others)
+
+
+def named(rows: pd.DataFrame) -> list[tuple[float, ...]]:
+    """(tau_alpha, tau_beta, lambda) of each row; -1 for what its method lacks."""
+    return [tuple(values) for values in rows[list(HYPERPARAMETERS)].astype(float).fillna(-1).to_numpy().tolist()]
+
+
+def difference(what: str, a: pd.Series, b: pd.Series, least: float = LEAST, metric: str | None = None) -> Contrast:
+    """The contrast a - b of accuracies, paired by seed; `metric` is what they are."""
+    joined = pd.concat([a.rename("a"), b.rename("b")], axis=1, join="inner").dropna()
+    return one(what, (joined.a - joined.b).tolist(), least, metric)
+
+
+def one(what: str, values: Sequence[float], least: float = 0.0, metric: str | None = None) -> Contrast:
+    """A contrast from its values, one a seed."""
+    return Contrast(what, mean_interval(values), least=least, metric=metric)

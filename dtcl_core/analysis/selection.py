@@ -1,0 +1,139 @@
+"""Model selection, in one place: which hyperparameters a method is shown with.
+
+The paper's rule: the cell (hyperparameters) with the highest validation accuracy at 1 % labels, averaged over seeds,
+separately for each method, discriminator and sigma. Whether it selects anew at other label fractions is not said; here the
+choice at 1 % serves all. What else it leaves open: cells are compared on the seeds that all of them were tried on, if those are
+at least `SHARED_SEEDS`, so that seeds which only a winner was given afterwards change nothing. Where they share fewer, a cell
+counts only if it has as many finished seeds as the best-covered cell of its method, and means are over the seeds that all such
+cells share (all of them where they share none): a half-trained grid cannot favour a lucky seed. A cell that diverged on a seed
+that is compared has fewer finished ones than others. Ties go to the smaller tau_alpha, then tau_beta, then lambda.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from ..config import HYPERPARAMETERS, Run
+from ..results import protocol_hash
+
+SELECTION_FRACTION = 0.01
+SHARED_SEEDS = 3  # as many as the first round of a search gives every cell
+FRESH_SEED = 1000  # grids count theirs from 0, to at most so many (`experiments.MAX_SEEDS`)
+# What a cell belongs to: cells compete only within it.
+CONTEXT = ("method", "discriminator", "sigma", "projector", "projector_dim", "epochs", "protocol")
+CELL = (*CONTEXT, *HYPERPARAMETERS)
+
+
+def cell_means(
+    frame: pd.DataFrame, metric: str = "validation", label_fraction: float = SELECTION_FRACTION
+) -> pd.DataFrame:
+    """Mean of a metric over seeds for each cell, with the number of seeds `n` that finished.
+
+    Args:
+        frame: rows as `results.load` gives them.
+        metric: a metric column.
+        label_fraction: whose rows are averaged.
+    """
+    rows = frame[(frame.label_fraction == label_fraction) & (frame.status == "ok")]
+    return rows.groupby(list(CELL), dropna=False)[metric].agg(["mean", "count"]).reset_index().rename(
+        columns={"mean": metric, "count": "n"}
+    )  # fmt: skip
+
+
+def select(
+    frame: pd.DataFrame, label_fraction: float = SELECTION_FRACTION, shared_seeds: int = SHARED_SEEDS
+) -> pd.DataFrame:
+    """The selected cell of each method (and discriminator, sigma, projector, protocol).
+
+    Args:
+        frame: rows as `results.load` gives them.
+        label_fraction: at which validation accuracy is compared; the paper says 1 % for its main experiments.
+        shared_seeds: how many seeds all cells must have been tried on for the others to be left out of the comparison.
+
+    Returns:
+        One line a context: its hyperparameters, mean `validation`, and `n` seeds, those it was compared on.
+    """
+    complete = cell_means(compared(frame, label_fraction, shared_seeds), "validation", label_fraction)
+    ranked = complete.sort_values(["validation", *HYPERPARAMETERS], ascending=[False, True, True, True], kind="stable")
+    return ranked.drop_duplicates(list(CONTEXT)).sort_values(list(CONTEXT), ignore_index=True)
+
+
+def compared(
+    frame: pd.DataFrame, label_fraction: float = SELECTION_FRACTION, shared_seeds: int = SHARED_SEEDS
+) -> pd.DataFrame:
+    """The rows that `select` compares: those of cells and seeds that compete, by the rule in this module's first lines."""
+    context, cell = list(CONTEXT), list(CELL)
+    rows = on_shared_seeds(frame[frame.label_fraction == label_fraction], shared_seeds)
+    rows = rows[rows.status == "ok"]
+    seeds = rows.groupby(cell, dropna=False).seed.transform("nunique")
+    rows = rows[seeds == seeds.groupby([rows[name] for name in context], dropna=False).transform("max")]
+    shared = _shared(rows)
+    none = ~shared.groupby([rows[name] for name in context], dropna=False).transform("any")
+    return rows[shared | none]
+
+
+def on_shared_seeds(rows: pd.DataFrame, least: int) -> pd.DataFrame:
+    """The rows of those seeds that every cell of a context was tried on; all rows of a context with fewer such seeds."""
+    shared = _shared(rows)
+    count = rows.seed.where(shared).groupby([rows[name] for name in CONTEXT], dropna=False).transform("nunique")
+    return rows[shared | (count < least)]
+
+
+def _shared(rows: pd.DataFrame) -> pd.Series:
+    """Whether each row is of a seed that every cell of its context has."""
+    by = [rows[name] for name in CONTEXT]
+    cell = rows[list(HYPERPARAMETERS)].astype(object).apply(tuple, axis=1) if len(rows) else rows.key
+    there = cell.groupby([*by, rows.seed], dropna=False).transform("nunique")
+    return there == cell.groupby(by, dropna=False).transform("nunique")
+
+
+def rows_of(frame: pd.DataFrame, cells: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `frame` (all label fractions) that belong to the given cells."""
+
+    wanted = set(_names(cells))
+    return frame[np.array([name in wanted for name in _names(frame)], dtype=bool)].reset_index(drop=True)
+
+
+def held_out(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of each seed for the cell that the *other* seeds select, so that no seed scores its own choice.
+
+    Args:
+        frame: rows as `results.load` gives them.
+
+    Returns:
+        Rows of `frame` (all label fractions). A seed has none where the others select nothing, or a cell that it lacks.
+        The others are one fewer, so that one shared seed less than in `select` is enough.
+    """
+    seeds = sorted(set(frame.seed))
+    parts = [
+        rows_of(frame[frame.seed == s], select(frame[frame.seed != s], shared_seeds=SHARED_SEEDS - 1)) for s in seeds
+    ]
+    return pd.concat(parts, ignore_index=True) if parts else frame
+
+
+def _names(table: pd.DataFrame) -> list[tuple]:
+    """The cell that each line belongs to, None for what it lacks."""
+    keys = table[list(CELL)].astype(object)
+    return list(keys.where(keys.notna(), None).itertuples(index=False, name=None))
+
+
+def fresh_runs(chosen: pd.DataFrame, runs: Sequence[Run], seeds: int = 5) -> list[Run]:
+    """The selected cells on seeds that take part in no selection: they begin at `FRESH_SEED`, which no grid reaches.
+
+    Args:
+        chosen: cells as from `select`.
+        runs: the runs among which they were selected.
+        seeds: how many.
+    """
+
+    def cell_of(run: Run) -> tuple:
+        told = {"epochs": run.protocol.epochs, "protocol": protocol_hash(run.protocol)}
+        return tuple(told[name] if name in told else getattr(run, name) for name in CELL)
+
+    picked = set(_names(chosen))
+    cells = {replace(run, seed=0): None for run in runs if cell_of(run) in picked}
+    return [replace(cell, seed=FRESH_SEED + number) for number in range(seeds) for cell in cells]

@@ -1,0 +1,73 @@
+"""Trained networks, kept beside their rows: whatever looks at embeddings is then computed without training.
+
+A file holds the parameters and running statistics of one stack in NumPy's own format, float32, and which run is which. Its
+name is a hash of its content, and a row names the file, so a damaged or exchanged one is told. Nothing in it is executed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..config import Run
+from ..encoder import Encoder
+from ..files import write_whole
+
+KEYS = "keys"
+
+
+def write(encoder: Encoder, runs: Sequence[Run], folder: Path) -> dict[str, str]:
+    """Write a stack's networks, whole or not at all.
+
+    Args:
+        encoder: the stack's R networks.
+        runs: its runs, in order; each must be its own `Run.training`.
+        folder: where.
+
+    Returns:
+        What a row tells of it: the file's name, which holds a hash of its content.
+    """
+    arrays = {name: value.detach().float().cpu().numpy() for name, value in encoder.state_dict().items()}
+    memory = io.BytesIO()
+    arrays[KEYS] = np.array([run.training.key for run in runs])
+    np.savez(memory, **arrays)
+    content = memory.getvalue()
+    target = folder / f"{hashlib.sha256(content).hexdigest()[:24]}.npz"
+    write_whole(content, target)
+    return {"file": target.name}
+
+
+def read(row: dict[str, Any], folder: Path) -> Encoder:
+    """The network of a row, in evaluation mode.
+
+    Raises:
+        ValueError: if the row names none, the file is not there or not as it was written, or it holds no such run.
+        OSError: if it cannot be read.
+    """
+    told = row.get("encoder")
+    name = told.get("file") if isinstance(told, dict) else None
+    if not isinstance(name, str) or not name:
+        raise ValueError("its row names no file")
+    path = folder / Path(name).name
+    if not path.exists():
+        raise ValueError(f"{path.name} is not here; it may be in the archive")
+    content = path.read_bytes()
+    if hashlib.sha256(content).hexdigest()[:24] != path.stem:
+        raise ValueError(f"{path.name} is not as it was written")
+    run, place = Run.from_dict(row["run"]), row["encoder"].get("place")
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        keys = list(arrays[KEYS])
+        if place is None:  # an early row: it is found by the key of its training
+            place = keys.index(run.training.key) if run.training.key in keys else -1
+        if not isinstance(place, int) or not 0 <= place < len(keys):
+            raise ValueError(f"{path.name} holds other runs")
+        encoder = Encoder([run.seed], run.protocol, run.projector, run.projector_dim)
+        state = {name: torch.from_numpy(arrays[name][place : place + 1].copy()) for name in encoder.state_dict()}
+    encoder.load_state_dict(state)
+    return encoder.eval()

@@ -1,0 +1,421 @@
+"""What a CPU runs of our own: `native.cpp`, compiled once with the machine's compiler, called through `ctypes`.
+
+The source ships with the package and is compiled for the processor at hand and the widths of an encoder into the user's
+cache, under a name that is a hash of source, flags, compiler and processor. It needs no headers but the compiler's own.
+Whatever stands in the way (no AVX-512, no compiler, a home that cannot be written) is a sentence, `Unavailable`, and PyTorch's
+operators serve instead. DTCL_TRUNK=pytorch switches it off, DTCL_TRUNK=native makes it an error.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shlex
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import suppress
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..checks import checked_choice
+
+SWITCH = "DTCL_TRUNK"
+CHOICES = ("auto", "native", "pytorch")
+FLAGS = (
+    "-O3", "-march=native", "-mprefer-vector-width=512", "-std=c++17", "-ffp-contract=fast", "-fno-math-errno",
+    "-fno-trapping-math", "-fPIC", "-shared", "-pthread",
+)  # fmt: skip
+COMPILERS = ("c++", "g++", "clang++")
+VERSION_SECONDS, COMPILE_SECONDS = 20, 300
+LANES = 16  # channels of a vector
+MOST_BLOCKS = 4
+PATCH = 27  # values of a patch of 3 x 3 pixels in colour
+IMAGE = 28
+REFUSED, NO_MEMORY = 1, 2  # what native code answers, if not 0
+POINTER = ctypes.c_void_p
+BLOCKS = POINTER * MOST_BLOCKS
+
+
+class Unavailable(Exception):
+    """Why PyTorch's operators serve instead, as a clause."""
+
+
+class Call(ctypes.Structure):
+    """`Call` of native.cpp, field by field."""
+
+    _fields_ = [
+        ("runs", ctypes.c_int64),
+        ("images", ctypes.c_int64),
+        ("threads", ctypes.c_int32),
+        ("colors", ctypes.c_int32),
+        ("input", POINTER),
+        ("tint", POINTER),
+        ("mask", BLOCKS),
+        ("weight", BLOCKS),
+        ("turned", BLOCKS),
+        ("shift", BLOCKS),
+        ("gamma", BLOCKS),
+        ("beta", BLOCKS),
+        ("map", BLOCKS),
+        ("norm", BLOCKS),
+        ("out", POINTER),
+        ("dout", POINTER),
+        ("dmap", BLOCKS),
+        ("sums", POINTER),
+        ("partial", POINTER),
+        ("dweight", BLOCKS),
+        ("dgamma", BLOCKS),
+        ("dbeta", BLOCKS),
+    ]
+
+
+def pointer(tensor: Tensor | None, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int | None:
+    """Where a tensor's numbers are, if they are what native code takes them for; None for None.
+
+    Raises:
+        ValueError: for another shape, type or device, or numbers that do not lie densely in order.
+    """
+    if tensor is None:
+        return None
+    if (
+        tuple(tensor.shape) != shape
+        or tensor.dtype != dtype
+        or tensor.device.type != "cpu"
+        or not tensor.is_contiguous()
+    ):
+        raise ValueError(
+            f"native code was to be given dense {dtype} {list(shape)} on the CPU, got {tensor.dtype} {list(tensor.shape)} "
+            f"with strides {list(tensor.stride())} on {tensor.device}."
+        )
+    return tensor.data_ptr()
+
+
+def _answered(result: int, *_: Any) -> int:
+    """The answer of native code, unless it found no memory."""
+    if result == NO_MEMORY:
+        raise MemoryError("native code found no memory.")
+    return result
+
+
+class Library:
+    """The compiled code for one encoder's widths.
+
+    Attributes:
+        widths: channels of each block.
+        told: what was compiled, by which compiler, with which flags: it may decide a number's last digits.
+    """
+
+    def __init__(self, path: Path, widths: tuple[int, ...], told: str):
+        self.widths, self.told = widths, told
+        try:
+            self._code = ctypes.CDLL(str(path))
+            self.gradients = self._function("dtcl_gradients", ctypes.c_int64)()
+            self.chunk = self._function("dtcl_chunk", ctypes.c_int)()
+            if self._function("dtcl_call_size", ctypes.c_int)() != ctypes.sizeof(Call):
+                raise AttributeError("its interface is another")
+        except (OSError, AttributeError) as error:
+            raise Unavailable(f"what was compiled cannot be loaded ({error})") from None
+        if (team := getattr(ctypes.CDLL(None), "GOMP_parallel", None)) is not None:
+            self._function("dtcl_use", None, POINTER)(ctypes.cast(team, POINTER))
+        i32, i64 = ctypes.c_int32, ctypes.c_int64
+        call = ctypes.POINTER(Call)
+        self.forward, self.backward, self.infer = (
+            self._checked(f"dtcl_{name}", call) for name in ("forward", "backward", "infer")
+        )
+        self._moments = self._checked("dtcl_moments", POINTER, POINTER, i64, i32, i32, POINTER, POINTER)
+        self._masks = self._checked("dtcl_masks", POINTER, i64, ctypes.c_uint32, i32, POINTER)
+        self._jitter = self._checked("dtcl_jitter", *[POINTER] * 4, i64, ctypes.c_float, ctypes.c_float, i32, POINTER)
+        self._views = self._checked("dtcl_views", *[POINTER] * 4, i64, i64, i32, i32, i32, POINTER)
+
+    def _function(self, name: str, result: Any, *arguments: Any) -> Any:
+        function = getattr(self._code, name)
+        function.restype, function.argtypes = result, arguments
+        return function
+
+    def _checked(self, name: str, *arguments: Any) -> Any:
+        function = self._function(name, ctypes.c_int32, *arguments)
+        function.errcheck = _answered
+        return function
+
+    def chunks(self, images: int) -> int:
+        """How many chunks so many images are worked on in."""
+        return -(-images // self.chunk)
+
+    def moments(self, padded: Tensor, tint: Tensor | None) -> Tensor:
+        """Sums over images and pixels of the outer products of patches with (patch, 1), float64 [27, 28].
+
+        Args:
+            padded: gray [B, 29, 29], or in colour [B, 29, 29, 3]; the first row and column are zeros.
+            tint: the colours [B, 3] of gray images.
+        """
+        images, colors = len(padded), 3 if tint is None else 1
+        scratch = torch.empty(self.chunks(images), PATCH, PATCH + 1, dtype=torch.float64)
+        out = torch.empty(PATCH, PATCH + 1, dtype=torch.float64)
+        self._moments(
+            pointer(padded, (images, IMAGE + 1, IMAGE + 1, 3)[: 3 if tint is not None else 4]),
+            pointer(tint, (images, 3)),
+            images,
+            colors,
+            torch.get_num_threads(),
+            scratch.data_ptr(),
+            out.data_ptr(),
+        )
+        return out
+
+    def masks(self, key: Tensor, words: int, below: int) -> Tensor:
+        """int16 [words]: bit j of word i tells whether draw 16 i + j of `keyed.bits16` is `below` or more.
+
+        Args:
+            key: the generator's own two words, int64 [2].
+
+        Raises:
+            ValueError: for less than no words, or a `below` that is not a draw's.
+        """
+        if words < 0 or not 0 <= below < 65536:
+            raise ValueError(f"masks need 0 words or more and below in 0 ... 65535, got {words} and {below}.")
+        out = torch.empty(words, dtype=torch.int16)
+        self._masks(pointer(key, (2,), torch.int64), words, below, torch.get_num_threads(), out.data_ptr())
+        return out
+
+    def views(self, gray: Tensor, index: Tensor, boxes: Tensor, sigmas: Tensor, kernel: int, border: int) -> Tensor:
+        """Both views of the images at `index`, as `augment.resize_crop_blur` makes them: [2 B, 28 + border, 28 + border].
+
+        Args:
+            gray: [N, 28, 28].
+            index: int64 [B].
+            boxes: int64 [2, N, 4].
+            sigmas: [2, N].
+            border: 0, or 1 for a row and a column of zeros before each image.
+
+        Raises:
+            ValueError: for an index, box, kernel or border that fits no image.
+        """
+        if border not in (0, 1):
+            raise ValueError(f"border must be 0 or 1, got {border}.")
+        size, count, side = len(gray), len(index), IMAGE + border
+        out = torch.empty(2 * count, side, side)
+        answer = self._views(
+            pointer(gray, (size, IMAGE, IMAGE)),
+            pointer(index, (count,), torch.int64),
+            pointer(boxes, (2, size, 4), torch.int64),
+            pointer(sigmas, (2, size)),
+            size,
+            count,
+            kernel,
+            border,
+            torch.get_num_threads(),
+            out.data_ptr(),
+        )
+        if answer == REFUSED:
+            raise ValueError(f"views need images, boxes and an odd kernel that lie within 28 x 28 pixels; kernel {kernel}.")
+        return out
+
+    def jitter(
+        self, gray: Tensor, tint: Tensor, factors: Tensor, order: Tensor, scale: float = 1.0, offset: float = 0.0
+    ) -> Tensor:
+        """Jittered images as `augment.color_jitter` makes them, ready for the trunk: [B, 29, 29, 3] with a border of zeros.
+
+        Args:
+            gray: [B, 28, 28].
+            tint: [B, 3], the colour of each.
+            factors: [B, 4].
+            order: int64 [B, 4], the operation done p-th to an image.
+            scale, offset: what is done to each value afterwards.
+
+        Raises:
+            ValueError: for an order that names no operation.
+        """
+        count = len(gray)
+        out = torch.empty(count, IMAGE + 1, IMAGE + 1, 3)
+        answer = self._jitter(
+            pointer(gray, (count, IMAGE, IMAGE)),
+            pointer(tint, (count, 3)),
+            pointer(factors, (count, 4)),
+            pointer(order, (count, 4), torch.int64),
+            count,
+            scale,
+            offset,
+            torch.get_num_threads(),
+            out.data_ptr(),
+        )
+        if answer == REFUSED:
+            raise ValueError("an order of colour jitter names operations by 0 to 3.")
+        return out
+
+
+def source() -> str:
+    return (resources.files("dtcl_core.engine") / "native.cpp").read_text(encoding="utf-8")
+
+
+def processor() -> str:
+    """What a compiler for this very processor looks at."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+    except OSError:
+        return ""
+    wanted = ("vendor_id", "cpu family", "model", "flags")
+    return "\n".join(sorted({line for line in lines if line.split("\t")[0].strip() in wanted}))
+
+
+def asked(command: list[str], seconds: float, fed: str = "") -> tuple[int, str, str]:
+    """Exit status, output and complaints of a command that is fed a text.
+
+    Raises:
+        OSError, subprocess.TimeoutExpired: if it cannot be run, or takes more seconds: all it started is then ended.
+    """
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            said, complaints = process.communicate(fed, timeout=seconds)
+        except BaseException:  # an interrupt too
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # a compiler is a tree of processes
+            raise
+    return process.returncode, said, complaints
+
+
+def find_compiler() -> tuple[list[str], str]:
+    """How the compiler is called (CXX may hold a launcher and options too) and the first line it says of itself.
+
+    Raises:
+        Unavailable: if there is none that runs.
+    """
+    named = os.environ.get("CXX", "").strip()
+    for name in (named,) if named else COMPILERS:
+        with suppress(OSError, ValueError, subprocess.SubprocessError):  # ValueError: quotes that are never closed
+            program, *options = shlex.split(name)
+            if (path := shutil.which(program)) is not None:
+                status, said, _ = asked([path, *options, "--version"], VERSION_SECONDS)
+                if status == 0:
+                    return [path, *options], said.partition("\n")[0].strip()
+    raise Unavailable(f"no C++ compiler was found (tried {named or ', '.join(COMPILERS)})")
+
+
+def cache_folder() -> Path:
+    """A folder of this user's own for what is compiled.
+
+    Raises:
+        Unavailable: if there can be none, or others may write to it.
+    """
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        folder = (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "dtcl"
+    except RuntimeError:
+        raise Unavailable("there is no home to keep compiled code in") from None
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        told = folder.stat()
+    except OSError as error:
+        raise Unavailable(f"{folder} cannot be made ({error.strerror})") from None
+    if told.st_uid != os.getuid() or told.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise Unavailable(f"{folder} is not this user's alone")
+    return folder
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:24]
+
+
+def kept(folder: Path, name: str) -> Path | None:
+    """What was compiled under this name, if its file is whole: a damaged one would end the process that loads it."""
+    for path in sorted(folder.glob(f"{name}-*.so")):
+        with suppress(OSError):
+            if digest(path.read_bytes()) == path.stem.removeprefix(f"{name}-"):
+                return path
+    return None
+
+
+def compiled(widths: tuple[int, ...]) -> tuple[Path, str]:
+    """The library's file, compiled if need be, and what is told of it.
+
+    The file's name holds a hash of what it was made from, and its own digest.
+
+    Raises:
+        Unavailable: if it can be neither found nor made.
+    """
+    (compiler, *rest), version = find_compiler()
+    text = source()
+    options = [*rest, *FLAGS, f"-DWIDTHS={','.join(map(str, widths))}"]
+    code = hashlib.sha256(text.encode()).hexdigest()[:12]
+    name = digest("\n".join([text, *options, version, processor()]).encode())
+    folder = cache_folder()
+    path = kept(folder, name) or _compile(text, [compiler, *options], version, folder, name)
+    return path, f"native.cpp {code}, {version}, {' '.join(options)}"
+
+
+def _compile(text: str, command: list[str], version: str, folder: Path, name: str) -> Path:
+    try:
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            made = Path(scratch) / "native.so"
+            status, _, complaints = asked([*command, "-x", "c++", "-", "-o", str(made)], COMPILE_SECONDS, text)
+            if status:
+                complaint = next((line for line in complaints.splitlines() if "error" in line), complaints[:200])
+                raise Unavailable(f"{version} failed on it ({complaint.strip()})")
+            made.chmod(0o700)
+            target = folder / f"{name}-{digest(made.read_bytes())}.so"
+            os.replace(made, target)  # whole or not at all, whoever else compiles it now
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"{version} did not end within {COMPILE_SECONDS} seconds") from None
+    except OSError as error:
+        raise Unavailable(f"it could not be compiled in {folder} ({error.strerror})") from None
+    return target
+
+
+@cache
+def _load(widths: tuple[int, ...]) -> Library | Unavailable:
+    try:
+        if os.name != "posix" or sys.byteorder != "little":
+            raise Unavailable("the system is not a little-endian POSIX one")
+        if torch.backends.cpu.get_cpu_capability() != "AVX512":
+            raise Unavailable(f"the processor has no AVX-512 ({torch.backends.cpu.get_cpu_capability()})")
+        path, told = compiled(widths)
+        return Library(path, widths, told)
+    except Unavailable as reason:
+        return reason
+
+
+_loading = threading.Lock()
+
+
+def switched() -> str:
+    """What DTCL_TRUNK asks for: one of `CHOICES`.
+
+    Raises:
+        ValueError: if it is none of them.
+    """
+    return checked_choice(SWITCH, os.environ.get(SWITCH) or "auto", CHOICES)
+
+
+def load(widths: tuple[int, ...]) -> Library:
+    """The library for an encoder's widths, compiled at the first call of the first process.
+
+    Raises:
+        Unavailable: with the reason, a clause for a sentence.
+    """
+    if switched() == "pytorch":
+        raise Unavailable(f"{SWITCH}=pytorch")
+    if not 2 <= len(widths) <= MOST_BLOCKS or any(width % LANES for width in widths):
+        raise Unavailable(f"it takes two to four blocks with channels in multiples of {LANES}, not {list(widths)}")
+    with _loading:  # what two threads ask for is made once
+        made = _load(tuple(widths))
+    if isinstance(made, Unavailable):
+        raise Unavailable(str(made))
+    return made

@@ -1,0 +1,137 @@
+"""Where a number comes from: a hash of the code that decided it, and the commit that code belongs to."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import io
+import platform
+import re
+import subprocess
+import tokenize
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .device import is_accelerator, module_of
+
+# What a row's numbers depend on: a change in one of these files changes SOURCES.
+NUMERIC_SOURCES = (
+    "keyed",
+    "data",
+    "augment",
+    "encoder",
+    "losses",
+    "logistic",
+    "discriminator",
+    "methods",
+    "engine.streams",
+    "pretrain",
+    "evaluate",
+    "engine.device",
+    "engine.native",
+    "engine.trunk",
+)
+# What the harness of `tests/faults.py` puts to the test.
+STORING_SOURCES = (
+    *NUMERIC_SOURCES,
+    "config",
+    "files",
+    "engine.checkpoint",
+    "results",
+    "engine.traces",
+    "launch.local",
+    "engine.provenance",
+)
+
+
+def statements(source: str) -> str:
+    """Python source without its docstrings, comment lines and blank lines, which decide no number."""
+    lines = source.splitlines()
+    aside = {t.start[0] for t in tokenize.generate_tokens(io.StringIO(source).readline) if t.type == tokenize.COMMENT}
+    aside = {number for number in aside if lines[number - 1].lstrip().startswith("#")}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+            told, *rest = node.body
+            first, last = told.lineno, told.end_lineno or told.lineno
+            alone = not lines[first - 1][: told.col_offset].strip() and all(n.lineno > last for n in rest)
+            aside |= set(range(first, last + 1)) if alone else set()
+    return "\n".join(line for n, line in enumerate(lines, 1) if n not in aside and line.strip())
+
+
+def in_one_folder(source: str) -> str:
+    """Python source as it would read if all modules of the package lay in one folder: where one lies decides no number."""
+    lines = source.splitlines()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            names = ", ".join(f"{n.name} as {n.asname}" if n.asname else n.name for n in node.names)
+            first, last = node.lineno - 1, node.end_lineno or node.lineno
+            module = (node.module or "").rpartition(".")[2]
+            lines[first:last] = [f"{' ' * node.col_offset}from .{module} import {names}"] + [""] * (last - first - 1)
+    return re.sub(r'files\("dtcl_core[.\w]*"\)', 'files("dtcl_core")', "\n".join(lines))
+
+
+def code_hash(modules: Sequence[str] = NUMERIC_SOURCES) -> str:
+    """Twelve hexadecimal digits that stand for the code of modules (those that decide numbers), as it is on disk."""
+    digest = hashlib.sha256()
+    for module in modules:
+        path = resources.files("dtcl_core") / f"{module.replace('.', '/')}.py"
+        digest.update(statements(in_one_folder(path.read_text())).encode())
+        if module == "engine.native":
+            digest.update((resources.files("dtcl_core") / "engine/native.cpp").read_bytes())
+    return digest.hexdigest()[:12]
+
+
+SOURCES = code_hash()  # taken when the code is imported: a file may be edited while it runs
+# What must be the same for a retrained row to be the same bit for bit.
+ORIGIN = ("sources", "torch", "device", "device_name", "instructions", "threads", "precision", "stack", "trunk")
+
+
+@lru_cache(maxsize=1)
+def cpu_name() -> str:
+    """The processor as its maker calls it, where that can be read; else its architecture."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def machine(device: torch.device) -> dict[str, Any]:
+    """What of this machine and its versions may decide a number's last digits; a `Stack` adds its trunk."""
+    on_gpu = is_accelerator(device)
+    return {
+        "sources": SOURCES,
+        "torch": str(torch.__version__),
+        "device": device.type,
+        "device_name": module_of(device).get_device_name(device) if on_gpu else cpu_name(),
+        "instructions": None if on_gpu else torch.backends.cpu.get_cpu_capability(),
+        "threads": None if on_gpu else torch.get_num_threads(),
+    }
+
+
+def origin(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Those entries of a row's provenance that decide its last digits; None for what an older row does not tell."""
+    return {name: provenance.get(name) for name in ORIGIN}
+
+
+@lru_cache(maxsize=1)
+def commit() -> str | None:
+    """The git commit of the checkout this package runs from, with "+" if files differ from it; None without one."""
+    root = Path(__file__).resolve().parents[1]  # the whole package, not this folder of it
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(
+            ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True, timeout=10
+        )
+        return done.stdout.strip()
+
+    try:
+        return git("rev-parse", "--short=12", "HEAD") + ("+" if git("status", "--porcelain", "--", str(root)) else "")
+    except (OSError, subprocess.SubprocessError):
+        return None

@@ -1,0 +1,157 @@
+"""What a run can be asked to record beside its row: its loss, and the temperatures of its negative pairs, by epoch.
+
+Temperatures are counted as they are used, every negative pair of every batch, in `BINS` equal bins between the lowest and
+the highest temperature that Eq. 3 allows the run, pairs of one domain and pairs across domains apart. Quantiles are read
+from those counts afterwards, to within a bin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..config import Run
+
+BINS = 100
+KINDS = ("same_domain", "cross_domain")
+
+
+def temperature_range(run: Run, num_domains: int) -> tuple[float, float]:
+    """Lowest and highest temperature of the run's negative pairs: Eq. 3 at w = 1 and w = 0."""
+    beta = run.tau_beta or 0.0
+    ends = [run.tau_alpha + beta * (1 / num_domains - w) for w in (1.0, 0.0)]
+    low, high = (max(end, run.protocol.tau_min) for end in ends)
+    return low, high
+
+
+class TemperatureRecorder:
+    """Counts the temperatures of a stack's runs, on the device, an epoch at a time.
+
+    Attributes:
+        epochs: for each epoch done, counts [R, 2, BINS] (of `KINDS`).
+    """
+
+    def __init__(self, runs: Sequence[Run], num_domains: int, device: torch.device):
+        self.ranges = [temperature_range(run, num_domains) for run in runs]
+        low, high = torch.tensor(self.ranges, device=device).T
+        self.low, self.width = low[:, None, None], (high - low).clamp(min=1e-12)[:, None, None]
+        self.counts = torch.zeros(len(runs), len(KINDS), BINS, dtype=torch.int64, device=device)
+        self.epochs: list[Tensor] = []
+
+    @torch.no_grad()
+    def add(self, runs: Tensor, tau: Tensor, same: Tensor) -> None:
+        """Count the pairs off the diagonal.
+
+        Args:
+            runs: [r] which runs of the stack.
+            tau: [r, N, N] temperatures.
+            same: [r, N, N] bool, whether the two share a domain.
+        """
+        place = ((tau - self.low[runs]) / self.width[runs] * BINS).long().clamp(0, BINS - 1)
+        place = place + BINS * (~same) + len(KINDS) * BINS * runs[:, None, None]
+        each = ~torch.eye(tau.shape[-1], dtype=torch.bool, device=tau.device).expand_as(tau)
+        self.counts.view(-1).scatter_add_(0, place.flatten(), each.flatten().long())
+
+    def end_epoch(self) -> None:
+        self.epochs.append(self.counts.clone())
+        self.counts.zero_()
+
+
+def traces_of(runs: Sequence[Run], losses: Tensor, recorder: TemperatureRecorder | None) -> list[Trace]:
+    """What each run recorded, from the losses [epochs, R] of a stack."""
+    loss = losses.T.double().cpu().numpy()
+    if recorder is None:
+        return [Trace(run.key, loss[r]) for r, run in enumerate(runs)]
+    counts = torch.stack(recorder.epochs, 1).cpu().numpy()
+    return [
+        Trace(run.key, loss[r], *recorder.ranges[r], counts[r]) if run.tau_beta is not None else Trace(run.key, loss[r])
+        for r, run in enumerate(runs)
+    ]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What one run recorded.
+
+    Attributes:
+        key: of the run.
+        loss: [epochs] mean training loss, in nats.
+        low, high: the range of temperatures that the bins divide; None for a method that has no `tau_beta`.
+        counts: int [epochs, 2, BINS], negative pairs by `KINDS` and temperature; None for such a method.
+    """
+
+    key: str
+    loss: np.ndarray
+    low: float | None = None
+    high: float | None = None
+    counts: np.ndarray | None = None
+
+    @property
+    def edges(self) -> np.ndarray:
+        """[BINS + 1] edges of the bins; NaN where there are none."""
+        low, high = (np.nan if end is None else end for end in (self.low, self.high))
+        return np.linspace(low, high, BINS + 1)
+
+    def quantiles(self, at: Sequence[float], kind: str | None = None) -> np.ndarray:
+        """Quantiles [epochs, len(at)] of the temperatures, of pairs of one kind or of all; within a bin, linear.
+
+        Raises:
+            ValueError: for an unknown kind, or a run without temperatures.
+        """
+        if kind is not None and kind not in KINDS:
+            raise ValueError(f"kind must be one of {', '.join(KINDS)}, or None for all pairs, got {kind!r}.")
+        if self.counts is None:
+            raise ValueError("this run's negatives all have one temperature; it recorded none.")
+        counts = self.counts.sum(1) if kind is None else self.counts[:, KINDS.index(kind)]
+        total = np.cumsum(counts, axis=1)
+        share = np.concatenate([np.zeros((len(total), 1)), total / np.maximum(total[:, -1:], 1)], axis=1)
+        result = np.full((len(share), len(at)), np.nan)
+        for epoch, below in enumerate(share):
+            if below[-1] > 0:
+                # Flat stretches hold no pair: step over them, so that every quantile lies where pairs are.
+                rising = np.flatnonzero(np.diff(below) > 0)
+                for i, q in enumerate(at):
+                    b = rising[np.searchsorted(below[rising + 1], q - 1e-12).clip(max=len(rising) - 1)]
+                    within = (q - below[b]) / (below[b + 1] - below[b])
+                    result[epoch, i] = self.edges[b] + np.clip(within, 0, 1) * (self.edges[b + 1] - self.edges[b])
+        return result
+
+    @classmethod
+    def pooled(cls, traces: Sequence[Trace]) -> Trace:
+        """The pairs of several runs of one configuration together, with their mean loss."""
+        first = traces[0]
+        counts = None if first.counts is None else np.sum([t.counts for t in traces if t.counts is not None], axis=0)
+        return cls(first.key, np.mean([trace.loss for trace in traces], axis=0), first.low, first.high, counts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON; a loss that is not finite becomes None."""
+        loss = [float(f"{v:.6g}") if np.isfinite(v) else None for v in self.loss.tolist()]
+        counts = None if self.counts is None else self.counts.tolist()
+        return {"key": self.key, "loss": loss, "low": self.low, "high": self.high, "counts": counts}
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Trace:
+        """The inverse of `to_dict`.
+
+        Raises:
+            ValueError: if it is incomplete or of other shapes.
+        """
+        try:
+            loss = np.array([np.nan if v is None else v for v in plain["loss"]], dtype=np.float64)
+            counts = None if plain["counts"] is None else np.array(plain["counts"], dtype=np.int64)
+            trace = cls(plain["key"], loss, plain["low"], plain["high"], counts)
+        except (KeyError, TypeError, OverflowError) as error:
+            raise ValueError(f"it is incomplete ({error!r})") from None
+        ends = [trace.low, trace.high]
+        if not all(end is None if counts is None else isinstance(end, (int, float)) for end in ends):
+            raise ValueError(f"its temperatures lie between {trace.low!r} and {trace.high!r}")
+        if counts is not None and (counts < 0).any():
+            raise ValueError("it counts fewer than no pairs")
+        if counts is not None and counts.shape != (len(loss), len(KINDS), BINS):
+            raise ValueError(f"its counts have shape {counts.shape}, not {(len(loss), len(KINDS), BINS)}")
+        return trace

@@ -1,0 +1,250 @@
+"""Every table and figure as a named list of runs.
+
+An experiment says which runs it needs; it never trains. Tables share runs by sharing keys. Each comes in four presets:
+`smoke` (seconds, proves that the machinery works and nothing else), `laptop` (short runs of a sub-grid), `core` (full runs of
+a sub-grid) and `paper`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..analysis import calibration
+from ..analysis.selection import FRESH_SEED
+from ..checks import checked_choice, checked_number, closest
+from ..config import LAMBDAS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Protocol, Run
+from ..methods import ALL_METHODS, METHODS
+from ..presets import PRESETS
+from . import open_choices, weight_choices
+
+MAX_SEEDS = FRESH_SEED  # a slip of the keyboard is no wish for a million runs
+
+WEIGHTED = tuple(name for name, method in METHODS.items() if "discriminator" in method.uses)
+Setting = dict[str, Any]  # what an experiment sets of a `Run`: all but seed and epochs; "protocol" holds changes to it
+
+
+def cells(method: str, preset: str) -> list[Setting]:
+    """The hyperparameters tried for a method at one sigma (appendix D of the paper)."""
+    uses = ALL_METHODS[method].uses
+    if "tau_beta" in uses:
+        paper = {name: (cell["tau_alpha"], cell["tau_beta"]) for name, cell in weight_choices.PAPER_CELLS.items()}
+        chosen, both = paper.get(method, paper["dw_pairs"]), list(paper.values())
+        full = [(a, b) for a in TAU_ALPHAS for b in TAU_BETAS]
+        pairs = {"smoke": [chosen], "laptop": both, "core": both, "paper": full}[preset]
+        return [{"tau_alpha": a, "tau_beta": b} for a, b in pairs]
+    if "lambda_" in uses:
+        taus = {"smoke": (0.1,), "laptop": (0.1, 0.2), "core": (0.1,), "paper": TAU_ALPHAS}[preset]
+        lambdas = {"core": (0.1, 1.0), "paper": LAMBDAS}.get(preset, (0.1,))
+        return [{"tau_alpha": tau, "lambda_": lambda_} for tau in taus for lambda_ in lambdas]
+    taus = {"smoke": (0.1,), "laptop": (0.1, 0.2), "core": (0.05, 0.1, 0.2), "paper": TAU_ALPHAS}[preset]
+    return [{"tau_alpha": tau} for tau in taus]
+
+
+def comparison(
+    methods: Sequence[str] = tuple(METHODS), sigmas: Sequence[float] = (50.0,)
+) -> Callable[[str], list[Setting]]:
+    """Every method's cells at every sigma."""
+
+    def settings(preset: str) -> list[Setting]:
+        chosen = sigmas[2::2] if preset == "smoke" and len(sigmas) > 2 else sigmas
+        return [{"method": m, "sigma": s, **cell} for s in chosen for m in methods for cell in cells(m, preset)]
+
+    return settings
+
+
+def both_discriminators(preset: str) -> list[Setting]:
+    """The domain-weighted methods with a global and with a batch-level discriminator."""
+    sigmas = {"smoke": (50.0,), "laptop": (25.0, 50.0, 75.0)}.get(preset, SIGMAS)
+    return [
+        {**setting, "discriminator": kind}
+        for kind in ("global", "batch")
+        for setting in comparison(WEIGHTED, sigmas)(preset)
+    ]
+
+
+def projectors(preset: str) -> list[Setting]:
+    """Standard contrastive learning without a projector head and with each kind and width, at sigma 25."""
+    widths = {"smoke": (8,), "laptop": (4, 16)}.get(preset, (4, 8, 16))
+    taus = {"smoke": (0.1,), "laptop": (0.1,), "core": (0.05, 0.1, 0.2)}.get(preset, TAU_ALPHAS)
+    heads: list[Setting] = [{}]
+    heads += [{"projector": kind, "projector_dim": width} for kind in ("linear", "mlp") for width in widths]
+    return [{"method": "standard", "sigma": 25.0, "tau_alpha": tau, **head} for head in heads for tau in taus]
+
+
+def outside(preset: str) -> list[Setting]:
+    """The weight inside and outside the exponent, and no weight at all."""
+    taus = (0.1,) if preset in ("smoke", "laptop") else (0.075, 0.1, 0.175)
+    shared = {"sigma": 50.0}
+    return [
+        setting
+        for tau in taus
+        for setting in (
+            {"method": "standard", "tau_alpha": tau, **shared},
+            {"method": "dw_outside", "tau_alpha": tau, **shared},
+            {"method": "dw_negatives", "tau_alpha": tau, "tau_beta": 0.5, **shared},
+        )
+    ]
+
+
+FOLLOWED = {"method": "dw_pairs", "sigma": 50.0, **weight_choices.OFF_FLOOR, "discriminator": "global"}
+
+
+def one_trace(preset: str) -> list[Setting]:
+    """The run whose temperatures the paper follows."""
+    return [FOLLOWED]
+
+
+def wants_trace(run: Run) -> bool:
+    """Whether a run's temperatures are to be recorded, whoever trains it: it is trained once for all experiments."""
+    return all(getattr(run, name) == value for name, value in FOLLOWED.items())
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A named list of runs.
+
+    Attributes:
+        name: how the command line and the notebooks call it.
+        title: what it reproduces.
+        settings: what its runs set in a preset.
+        first_seed: where its seeds begin.
+        most_seeds: how many it takes unless asked for another number; None: the preset's.
+    """
+
+    name: str
+    title: str
+    settings: Callable[[str], list[Setting]]
+    first_seed: int = 0
+    most_seeds: int | None = None
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods it compares."""
+        return tuple(dict.fromkeys(setting["method"] for setting in self.settings("paper")))
+
+    def sets_epochs(self, preset: str) -> bool:
+        """Whether it says itself how long its runs train."""
+        return any("epochs" in setting.get("protocol", {}) for setting in self.settings(preset))
+
+    def runs(
+        self,
+        preset: str = "paper",
+        *,
+        seeds: int | None = None,
+        epochs: int | None = None,
+        sigma: float | Iterable[float] | None = None,
+        methods: str | Iterable[str] | None = None,
+        tau_alpha: float | Iterable[float] | None = None,
+        protocol: Protocol | None = None,
+    ) -> list[Run]:
+        """The runs of the experiment.
+
+        Args:
+            preset: "smoke", "laptop", "core" or "paper".
+            seeds: how many seeds, counted from the experiment's first, mostly 0; None: the preset's number.
+            epochs: None: the preset's number. Runs whose length the experiment itself sets take no other.
+            sigma: one or more colour spreads; None: the experiment's.
+            methods: names, or one string of names with commas; None or "all": the experiment's.
+            tau_alpha: temperatures to try instead of the preset's.
+            protocol: what all runs share, but for the epochs; None: the default (on fewer images in "smoke").
+
+        Raises:
+            ValueError: for anything out of range or unknown; the message names it.
+        """
+        size = PRESETS[checked_choice("preset", preset, tuple(PRESETS))]
+        usual = min(size.seeds, self.most_seeds or size.seeds)
+        count = checked_number("seeds", usual if seeds is None else seeds, 1, MAX_SEEDS, integer=True)
+        shared = dataclasses.replace(
+            protocol or Protocol(**size.changes), epochs=size.epochs if epochs is None else epochs
+        )
+        chosen = set(self._chosen(methods))
+        settings = [setting for setting in self.settings(preset) if setting["method"] in chosen]
+        if epochs is not None and self.sets_epochs(preset):
+            raise ValueError(f"{self.name} sets the epochs of its runs itself; leave epochs out, got {epochs!r}.")
+        if sigma is not None:
+            settings = [{**setting, "sigma": spread} for spread in listed_numbers(sigma) for setting in settings]
+        if tau_alpha is not None:
+            settings = [{**setting, "tau_alpha": tau} for setting in settings for tau in listed_numbers(tau_alpha)]
+        protocols: dict[str, Protocol] = {}  # settings share few, and each is checked field by field
+        for setting in settings:
+            changes = setting.get("protocol", {})
+            protocols.setdefault(repr(changes), shared if not changes else dataclasses.replace(shared, **changes))
+        runs = [
+            Run(seed=seed, **{**setting, "protocol": protocols[repr(setting.get("protocol", {}))]})
+            for setting in settings
+            for seed in range(self.first_seed, self.first_seed + int(count))
+        ]
+        return list(dict.fromkeys(runs))
+
+    def _chosen(self, methods: str | Iterable[str] | None) -> Sequence[str]:
+        if methods is None or methods == "all":
+            return self.methods
+        if not isinstance(methods, Iterable):
+            raise ValueError(f"methods must be names with commas between them, got {methods!r}.")
+        names = [m.strip() for m in methods.split(",")] if isinstance(methods, str) else list(methods)
+        if not names:
+            raise ValueError("methods must name at least one method.")
+        for name in names:
+            if name not in self.methods:
+                raise ValueError(
+                    f"unknown method {name!r}{closest(name, self.methods)}: the methods are {', '.join(self.methods)}."
+                )
+        return list(dict.fromkeys(names))
+
+
+def listed_numbers(value: Any) -> list[Any]:
+    """A number, a sequence of numbers, or a string of numbers with commas, as a list.
+
+    Raises:
+        ValueError: for text that holds anything else, or nothing at all.
+    """
+    if isinstance(value, str):
+        try:
+            return [float(part) for part in value.split(",")]
+        except ValueError:
+            raise ValueError(f"expected numbers with commas between them, got {value!r}.") from None
+    values = list(value) if isinstance(value, Iterable) else [value]
+    if not values:
+        raise ValueError("expected at least one number.")
+    return values
+
+
+REGISTRY = {
+    experiment.name: experiment
+    for experiment in (
+        Experiment("main_table", "Table 1: seven methods at sigma 50, 1 % of labels", comparison()),
+        Experiment("sigma_ablation", "the sigma figure: seven methods at five spreads", comparison(sigmas=SIGMAS)),
+        Experiment("label_fractions", "Table 2: 1, 10 and 100 % of labels", comparison()),
+        Experiment("temperature", "Tables 3-8: tau_alpha by tau_beta", comparison(WEIGHTED)),
+        Experiment("model_selection", "the distribution figure: every configuration", comparison()),
+        Experiment("global_vs_batch", "Table 9: two kinds of discriminator", both_discriminators),
+        Experiment("projector_head", "the projector figure, at sigma 25", projectors),
+        Experiment("effective_temperature", "the temperature figures, by epoch", one_trace),
+        Experiment(
+            "calibration",
+            "which reading of the paper: candidates beside its anchors",
+            calibration.experiment,
+            calibration.FIRST_SEED,
+            calibration.SEEDS,
+        ),
+        Experiment("sensitivity", "the choices that the paper leaves open", open_choices.settings),
+        Experiment("weight_choices", "choices that only the domain weight sees", weight_choices.settings),
+        Experiment("adding_a_method", "claim 13: a weight outside the exponent", outside),
+    )
+}
+
+
+BESIDE = ("claims", "calibration", "sensitivity", "weight_choices")  # of other protocols, or all of the others
+# Experiments with cells of their own, which do not compete where hyperparameters are selected.
+OUTSIDE = ("effective_temperature", "adding_a_method")
+
+
+def everything(preset: str) -> list[Setting]:
+    """What all experiments set that a claim rests on: the paper's runs, and those of the weight outside the exponent."""
+    return [s for name, e in REGISTRY.items() if name not in BESIDE for s in e.settings(preset)]
+
+
+REGISTRY["claims"] = Experiment("claims", "the fifteen claims: the runs of all the others", everything)

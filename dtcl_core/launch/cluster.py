@@ -1,0 +1,116 @@
+"""The same work units on the machines of a Ray cluster.
+
+The driver cuts the runs into stacks as it would at home and hands each to a task that asks for one GPU (or one CPU core).
+A task trains with `local.compute` into a scratch store of its own and returns rows; only the driver writes to the project's
+store, so workers need no shared disk and no row can be doubled. Ray gives the stack of a worker that died to another; on
+the same machine it goes on from the checkpoint in the scratch store.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ..config import Run
+from ..engine.device import check_device_name, check_precision_name, resolve_device, resolve_precision
+from ..engine.provenance import SOURCES
+from ..engine.traces import Trace
+from ..pretrain import Interrupted
+from ..results import Store
+from . import local
+
+RETRIES = 5  # for each stack, of workers that die
+POLL_SECONDS = 0.5
+
+
+def scratch_store(runs: Sequence[Run]) -> Store:
+    """Where a worker keeps a stack until it is done."""
+    name = local.checkpoint_path(Store("."), runs).stem
+    return Store(Path(tempfile.gettempdir()) / f"dtcl-{os.getuid()}" / name)
+
+
+def train_unit(plain: list[dict[str, Any]], device: str, precision: str, record: bool) -> tuple[list, list]:
+    """What a worker does with a stack: rows and traces of its runs, as plain values."""
+    runs = [Run.from_dict(one) for one in plain]
+    store = scratch_store(runs)
+    local.compute(runs, store, device, precision=precision, stack_size=len(runs), record=lambda run: record, quiet=True)
+    rows = store.rows()
+    traces = [trace.to_dict() for run in runs if (trace := store.trace(run)) is not None]
+    shutil.rmtree(store.path)
+    return [{k: v for k, v in rows[run.key].items() if k != "shard"} for run in runs], traces
+
+
+def compute(
+    runs: Sequence[Run],
+    store: Store,
+    device: str = "auto",
+    *,
+    precision: str = "auto",
+    stack_size: int | None = None,
+    record: local.Recorded = local.nothing,
+    should_stop: Callable[[], bool] = lambda: False,
+    quiet: bool = False,
+) -> int:
+    """`local.compute` on a Ray cluster: the one at $RAY_ADDRESS or already joined, else one started on this machine.
+
+    Raises:
+        ValueError: for an unknown device or precision, without Ray, or if "cuda" is asked for and the cluster has no GPU; before
+            any training.
+        Interrupted: when `should_stop` turned true; finished stacks are stored, the others start from their workers'
+            checkpoints if they meet the same machines again.
+    """
+    check_device_name(device)
+    check_precision_name(precision)
+    try:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        import ray
+    except ImportError:
+        raise ValueError("engine 'ray' needs Ray: pip install 'dtcl[cluster]'.") from None
+    if not ray.is_initialized():
+        ray.init(logging_level=logging.WARNING, log_to_driver=False)
+    gpus = ray.cluster_resources().get("GPU", 0)
+    if device == "auto":
+        device = "cuda" if gpus else "cpu"
+    if device != "cpu" and not gpus:
+        raise ValueError(f"device {device!r} was asked for, but the Ray cluster has no GPU.")
+    kind = "cuda" if device.startswith("cuda") else str(resolve_device(device))  # Ray picks which GPU
+    if kind == "cpu":
+        precision = resolve_precision(precision, torch.device("cpu"))
+    size = stack_size or (local.CPU_STACK if kind == "cpu" else local.GPU_STACK)
+    stacks = local.missing_stacks(runs, store, torch.device(kind), precision, size, record)
+    if not stacks:
+        return 0
+    store.check_writable()
+    needs = {"num_cpus": 1} if kind == "cpu" else {"num_cpus": 1, "num_gpus": 1}
+    task = ray.remote(train_unit).options(max_retries=RETRIES, **needs)
+    pending = {
+        task.remote([run.to_dict() for run in members], kind, precision, record(members[0])): members
+        for members in stacks
+    }
+    progress = local.Progress(stacks, quiet)
+    try:
+        while pending:
+            for done in ray.wait(list(pending), timeout=POLL_SECONDS)[0]:
+                rows, traces = ray.get(done)
+                if any(row["provenance"]["sources"] != SOURCES for row in rows):
+                    raise ValueError("a worker runs other code than this machine; install the same version everywhere.")
+                present = store.rows() if traces else {}  # a run may lack its trace only: its row stays as it is
+                if wanting := [row for row in rows if row["key"] not in present]:
+                    store.add(wanting)
+                for trace in traces:
+                    store.add_trace(Trace.from_dict(trace))
+                progress.trained_elsewhere(pending.pop(done))
+            if should_stop():
+                raise Interrupted
+    finally:
+        for unfinished in pending:
+            ray.cancel(unfinished, force=True)
+        progress.close()
+    return progress.done

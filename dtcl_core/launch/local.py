@@ -1,0 +1,425 @@
+"""Train what is missing: cut runs into stacks, train each, evaluate it, add its rows.
+
+A stack is the unit of work and of loss: its rows land together when it is done, and until then a checkpoint holds it.
+The cut depends on the runs asked for, not on those still missing, so a second call finds the checkpoint that the first
+one left behind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import torch
+from tqdm import tqdm
+
+from .. import evaluate, pretrain
+from ..checks import checked_choice
+from ..config import Protocol, Run
+from ..encoder import IMAGE_SIZE, dropout_shapes
+from ..engine.device import free_bytes, is_accelerator, release_memory, resolve_device, resolve_precision
+from ..engine.provenance import machine
+from ..engine.streams import stream_of
+from ..presets import ENGINES
+from ..results import Store, default_path, make_rows
+
+LINE_SECONDS = 60.0
+BAR = (
+    "{desc}, {remaining} left {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {rate_fmt}"  # narrow terminals cut its end
+)
+STALE_SECONDS = 86400.0
+CPU_STACK = 12  # an eighth less time a run than six (benchmarks/cpu.csv); more gain little, and rows land later
+GPU_STACK = 192  # keeps a large GPU busy; more would only delay rows
+MEMORY_SHARE = 0.7  # of what is free, for what the estimate below leaves out
+
+
+def default_store(preset: str) -> Store:
+    """Where a preset's rows belong: the committed results, or for `smoke` a folder beside them that is not committed."""
+    return Store(default_path() / "smoke" if preset == "smoke" else default_path())
+
+
+def bytes_of_run(protocol: Protocol, precision: str) -> int:
+    """About the memory that one more run of a stack takes while it trains."""
+    activations = sum(2 * protocol.batch_size * math.prod(shape) for shape in dropout_shapes(protocol))
+    maps = 6 * (4 if precision == "float32" else 2)  # convolution, norm, ceiling, and the gradients under way
+    pairs = 12 * 4 * protocol.batch_size**2  # similarities, temperatures, logits and their gradients
+    clean = protocol.channels[0] * (IMAGE_SIZE**2 // 4) * pretrain.EMBED_BATCH * maps
+    return max(activations * maps + pairs, clean)
+
+
+def stack_size_for(device: torch.device, protocol: Protocol, precision: str) -> int:
+    """How many runs to train at once: few on a CPU, on a GPU what its free memory holds, within reason."""
+    if not is_accelerator(device):
+        return CPU_STACK
+    most = max(1, int(MEMORY_SHARE * free_bytes(device) / bytes_of_run(protocol, precision)))
+    # Powers of two, so that a little more or less memory next time cuts the same stacks and finds their checkpoints.
+    return GPU_STACK if most >= GPU_STACK else 1 << (most.bit_length() - 1)
+
+
+Recorded = Callable[[Run], bool]
+
+
+def nothing(run: Run) -> bool:
+    """Records no run."""
+    return False
+
+
+def trainings(runs: Sequence[Run]) -> list[Run]:
+    """What has to be trained for these runs: those that differ in their probes alone are trained once."""
+    return list(dict.fromkeys(run.training for run in runs))
+
+
+def cut_into_stacks(
+    runs: Sequence[Run], size: int, mix_streams: bool = True, record: Recorded = nothing
+) -> list[list[Run]]:
+    """Stacks in which at most `size` networks are trained; runs that share views stay together.
+
+    Args:
+        runs: the runs to cut.
+        size: most networks in a stack; runs that differ in their probes alone share one.
+        mix_streams: whether a stack may hold runs with different views. Larger stacks suit a GPU; a CPU gains little
+            from them and would pay for joining the streams' feature maps.
+        record: which runs are to be recorded; they get stacks of their own, because recording costs time.
+    """
+
+    def shape(run: Run) -> str:
+        return f"{pretrain.shape_of(run)!r}{record(run)}" + (repr(stream_of(run)) if not mix_streams else "")
+
+    def order(run: Run) -> tuple:
+        return (shape(run), *stream_of(run), run.key)
+
+    sharing: dict[Run, list[Run]] = {}
+    for run in runs:
+        sharing.setdefault(run.training, []).append(run)
+    stacks: list[list[Run]] = []
+    for _, same in groupby(sorted(sharing, key=order), key=shape):
+        members = list(same)
+        count = -(-len(members) // size)  # as many stacks as needed, as even as possible
+        parts = [members[len(members) * i // count : len(members) * (i + 1) // count] for i in range(count)]
+        stacks += [[run for trained in part for run in sharing[trained]] for part in parts]
+    return stacks
+
+
+def shard_of(runs: Sequence[Run], index: int, count: int) -> list[Run]:
+    """Part `index` of `count` of the runs, the same on every machine: whole seeds and sigmas stay together if they can.
+
+    Raises:
+        ValueError: unless 0 <= index < count.
+    """
+    if not 0 <= index < count:
+        raise ValueError(f"shard must be i/n with 0 <= i < n, got {index}/{count}.")
+    ordered = sorted(runs, key=lambda run: (*stream_of(run), run.key))
+    return ordered[len(ordered) * index // count : len(ordered) * (index + 1) // count]
+
+
+def checkpoint_path(store: Store, runs: Sequence[Run]) -> Path:
+    name = hashlib.sha256(" ".join(sorted(run.key for run in runs)).encode()).hexdigest()[:16]
+    return store.checkpoints_path / f"{name}.pt"
+
+
+def image_epochs(run: Run) -> int:
+    """How many images a run's training looks at."""
+    return run.protocol.epochs * run.protocol.split_sizes[0]
+
+
+def numbered(count: int, noun: str) -> str:
+    """A count and its noun: 1 thread, 2 threads."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def what_runs(stacks: Sequence[Sequence[Run]], device: torch.device, precision: str) -> list[str]:
+    """What will train stacks, a line for each way in which their encoders are computed."""
+    most: dict[str, int] = {}
+    for members in stacks:
+        _, path = pretrain.choose_trunk(members[0].protocol, device, precision)
+        most[path] = max(most.get(path, 0), len(trainings(members)))
+    threads = f", {numbered(torch.get_num_threads(), 'thread')}" if device.type == "cpu" else ""
+    return [
+        f"Encoders are computed by {path}: {precision}{threads}, up to {numbered(size, 'run')} at once."
+        for path, size in most.items()
+    ]
+
+
+class Pace(NamedTuple):
+    """What training took, by rows.
+
+    Attributes:
+        seconds: an image took a run, by the clock of one process; 0 if there is no row to tell.
+        core_seconds: the same times threads; None if no row tells its threads.
+        told: which rows say so.
+    """
+
+    seconds: float
+    core_seconds: float | None
+    told: str
+
+
+def seconds_an_image(rows: Sequence[dict], device: torch.device) -> Pace:
+    """Median time that one image took a run, in the rows most like what would be trained on this device now.
+
+    What counts first is the path (trunk or PyTorch's operators, and precision), then the processor, then threads.
+    """
+    precision = resolve_precision("auto", device)
+    trunk, path = pretrain.choose_trunk(Protocol(), device, precision)
+    now = machine(device)
+    usable = [r for r in rows if r["provenance"].get("device") == device.type and r["provenance"].get("seconds")]
+    if not usable:
+        return Pace(0.0, None, f"no row was trained on {device} yet")
+
+    def likeness(row: dict) -> tuple[bool, ...]:
+        was = row["provenance"]
+        same_path = (bool(was.get("trunk")), was.get("precision")) == (trunk is not None, precision)
+        same = [was.get(name) == now[name] for name in ("device_name", "threads")]
+        return (same_path, *same, was.get("threads") is not None)
+
+    best = max(map(likeness, usable))
+    chosen = [row for row in usable if likeness(row) == best]
+    paces = [row["provenance"]["seconds"] / image_epochs(Run.from_dict(row["run"])) for row in chosen]
+    threads = [row["provenance"].get("threads") for row in chosen]
+    cores = [pace * count for pace, count in zip(paces, threads) if count]
+    where = "this processor" if best[1] else "other processors"
+    on = " and ".join(numbered(count, "thread") for count in sorted({count for count in threads if count}))
+    by = f"by {path}" if best[0] else f"by another path, as none is yet by {path}"
+    told = f"{numbered(len(chosen), 'row')} of {where}{f' on {on}' if on else ''} {by}"
+    return Pace(median(paces), median(cores) if cores else None, told)
+
+
+def readable_time(seconds: float) -> str:
+    """Seconds as a person would say them: 0 s, 45 s, 12 min, 3.4 h, 12 days."""
+    for size, unit, digits in ((86400 * 3, "days", 0), (5400, "h", 1), (90, "min", 0)):
+        if seconds >= size:
+            return f"{seconds / {'days': 86400, 'h': 3600, 'min': 60}[unit]:.{digits}f} {unit}"
+    return f"{seconds:.0f} s"
+
+
+class Progress:
+    """Runs done and time left: a bar on a terminal, elsewhere a line about once a minute."""
+
+    def __init__(self, stacks: Sequence[Sequence[Run]], quiet: bool = False):
+        self.total = sum(len(trainings(stack)) * stack[0].protocol.epochs for stack in stacks)
+        self.runs, self.done = sum(map(len, stacks)), 0
+        self.trained = self.skipped = 0  # run-epochs, by this call and by earlier ones
+        self.began = self.told = time.monotonic()
+        self.quiet = quiet
+        silent = True if quiet else None  # None: unless it is a terminal
+        self.bar = tqdm(
+            total=self.total, unit="run-epoch", disable=silent, smoothing=0.1, bar_format=BAR, dynamic_ncols=True
+        )
+        self.bar.set_description_str(f"0 of {self.runs} runs")
+
+    def epoch(self, stack: pretrain.Stack) -> None:
+        """An epoch of a stack is done."""
+        self.trained += len(stack.runs)
+        self.bar.update(len(stack.runs))
+        if time.monotonic() - self.told > LINE_SECONDS:
+            self._tell()
+
+    def restored(self, stack: pretrain.Stack) -> None:
+        """Count what an earlier call did of a stack, without letting it flatter the rate."""
+        run_epochs = stack.epoch * len(stack.runs)
+        self.skipped += run_epochs
+        if not self.bar.disable:
+            for name in ("initial", "n", "last_print_n"):
+                setattr(self.bar, name, getattr(self.bar, name) + run_epochs)
+            self.bar.refresh()
+
+    def stack_done(self, runs: Sequence[Run]) -> None:
+        """The rows of a stack are stored."""
+        self.done += len(runs)
+        self.bar.set_description_str(f"{self.done} of {self.runs} runs")
+        self._tell()
+
+    def trained_elsewhere(self, runs: Sequence[Run]) -> None:
+        """Another machine trained a whole stack, and its rows are stored."""
+        run_epochs = len(trainings(runs)) * runs[0].protocol.epochs
+        self.trained += run_epochs
+        self.bar.update(run_epochs)
+        self.stack_done(runs)
+
+    def _tell(self) -> None:
+        self.told = time.monotonic()
+        if self.bar.disable and not self.quiet:
+            rate = max(self.trained, 1e-9) / (self.told - self.began)
+            left = (self.total - self.skipped - self.trained) / rate
+            ahead = f"; about {readable_time(left)} left" if left > 0 else ""
+            print(
+                f"{self.done} of {self.runs} runs done; {self.skipped + self.trained} of {self.total} run-epochs, "
+                f"{rate:.2f} a second{ahead}",
+                flush=True,
+            )
+
+    def close(self) -> None:
+        self.bar.close()
+
+
+def train_stack(
+    members: Sequence[Run],
+    store: Store,
+    device: str | torch.device,
+    *,
+    precision: str = "auto",
+    record: bool = False,
+    should_stop: Callable[[], bool] = lambda: False,
+    progress: Progress | None = None,
+) -> None:
+    """Train one stack, evaluate it and store its rows and traces; a checkpoint beside the rows holds it till then."""
+    checkpoint = checkpoint_path(store, members)
+    callbacks: dict[str, Any] = (
+        {} if progress is None else {"on_restore": progress.restored, "on_epoch": progress.epoch}
+    )
+    stack = pretrain.train(
+        trainings(members),
+        device,
+        precision=precision,
+        record=record,
+        checkpoint=checkpoint,
+        should_stop=should_stop,
+        **callbacks,
+    )
+    keep(stack, members, store, record)
+    checkpoint.unlink(missing_ok=True)
+    if progress is not None:
+        progress.stack_done(members)
+
+
+def keep(stack: pretrain.Stack, members: Sequence[Run], store: Store, record: bool) -> None:
+    """Evaluate a trained stack and store its networks, then rows, then traces; on a full disk rows come before networks.
+
+    Raises:
+        OSError: if rows or traces cannot be written, naming the file and what it needs.
+    """
+    draws = evaluate.measure(stack, members)
+    metrics = {key: evaluate.means(of_run) for key, of_run in draws.items()}
+    present = store.rows() if record else {}  # a run may lack its trace only: its row stays as it is
+    wanting = [run for run in members if run.key not in present]
+    if wanting:
+        try:
+            kept = store.add_encoders(stack)
+        except OSError as error:
+            warnings.warn(f"trained encoders are not kept: {error}", stacklevel=3)
+            kept = None
+        try:
+            store.add(make_rows(stack, metrics, wanting, draws, kept))
+        except OSError:
+            if kept is None:
+                raise
+            (store.encoders_path / kept["file"]).unlink(missing_ok=True)
+            store.add(make_rows(stack, metrics, wanting, draws))
+    if record:
+        traces = {trace.key: trace for trace in stack.traces()}
+        for run in members:
+            store.add_trace(replace(traces[run.training.key], key=run.key))
+
+
+def compute(
+    runs: Sequence[Run],
+    store: Store | None = None,
+    device: str = "auto",
+    *,
+    precision: str = "auto",
+    stack_size: int | None = None,
+    record: Recorded = nothing,
+    engine: str = "local",
+    should_stop: Callable[[], bool] = lambda: False,
+    quiet: bool = False,
+) -> int:
+    """Train and store those of `runs` that have no row yet.
+
+    A stack that does not fit into a GPU's memory is halved, and so are the ones after it.
+
+    Args:
+        runs: the runs asked for.
+        store: where rows are looked for and added; None means the project's results.
+        device: "auto", "cpu", "cuda" or "cuda:N".
+        precision: "auto", "float32" or "bfloat16"; see `device.resolve_precision`.
+        stack_size: most runs trained at once; None picks what suits the device and its free memory.
+        record: which runs must have a trace too (`traces.Trace`); those without one are trained.
+        engine: "local", or "ray" for the machines of a Ray cluster (see `cluster`).
+        should_stop: asked before every training step.
+        quiet: no progress at all, nor a line that says what runs.
+
+    Returns:
+        How many runs were trained.
+
+    Raises:
+        ValueError: for an unusable device, precision or engine, before any training.
+        OSError: if rows cannot be written, before any training.
+        Interrupted: when `should_stop` turned true; what was done is kept, and the next call goes on from there.
+    """
+    store = store or Store()
+    if checked_choice("engine", engine, ENGINES) == "ray":
+        from . import cluster
+
+        return cluster.compute(
+            runs, store, device, precision=precision, stack_size=stack_size, record=record,
+            should_stop=should_stop, quiet=quiet,
+        )  # fmt: skip
+    where = resolve_device(device)
+    precision = resolve_precision(precision, where)
+    stacks = missing_stacks(runs, store, where, precision, stack_size, record)
+    if not stacks:
+        return 0
+    store.check_writable()
+    if not quiet:
+        print(*what_runs(stacks, where, precision), sep="\n", flush=True)
+    progress = Progress(stacks, quiet)
+    try:
+        while stacks:
+            members = stacks.pop(0)
+            try:
+                train_stack(
+                    members, store, where,
+                    precision=precision, record=record(members[0]), should_stop=should_stop, progress=progress,
+                )  # fmt: skip
+            except torch.OutOfMemoryError:
+                if len(trainings(members)) == 1:
+                    raise
+            else:
+                continue
+            release_memory(where)  # here, where no traceback holds the stack any more
+            warnings.warn(f"a stack of {len(members)} runs does not fit into memory; it is halved.", stacklevel=2)
+            most = -(-len(trainings(members)) // 2)
+            stacks = [part for stack in [members, *stacks] for part in cut_into_stacks(stack, most, True, record)]
+    finally:
+        progress.close()
+    return progress.done
+
+
+def missing_stacks(
+    runs: Sequence[Run],
+    store: Store,
+    device: torch.device,
+    precision: str,
+    stack_size: int | None = None,
+    record: Recorded = nothing,
+) -> list[list[Run]]:
+    """The work units: stacks cut from all the runs asked for, less the runs that exist; what a kill left is tidied up."""
+    distinct = list({run.key: run for run in runs}.values())
+    if not distinct:
+        return []
+    size = stack_size or stack_size_for(device, distinct[0].protocol, precision)
+    stacks = cut_into_stacks(distinct, size, mix_streams=is_accelerator(device), record=record)
+    missing = {run.key for run in store.missing(distinct, traced=record)}
+    tidy(store, [members for members in stacks if missing.isdisjoint(run.key for run in members)])
+    return [left for members in stacks if (left := [run for run in members if run.key in missing])]
+
+
+def tidy(store: Store, done: Sequence[Sequence[Run]]) -> None:
+    """Remove what a kill may have left: checkpoints of stacks that are done, and half-written files a day old."""
+    left = [checkpoint_path(store, members) for members in done]
+    for folder in (store.rows_path, store.traces_path, store.encoders_path, store.checkpoints_path):
+        for path in (*folder.glob("*.tmp"), *folder.glob(".*.probe")):
+            with suppress(OSError):
+                left += [path] if time.time() - path.stat().st_mtime > STALE_SECONDS else []
+    for path in left:
+        with suppress(OSError):  # another process was quicker, or the folder is read-only
+            path.unlink()

@@ -1,0 +1,127 @@
+"""The penalties of two baselines as `nn.Module`, to be added to any loss: MMD and DANN."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .. import losses
+from ..checks import checked_choice, checked_number
+from .discriminators import check_embeddings, widened
+
+
+class MMDPenalty(nn.Module):
+    """Maximum mean discrepancy between the domains of a batch, to be added to a loss (Li et al. 2018).
+
+    Args:
+        num_domains: N_D, at least 2.
+        bandwidths: standard deviations of the Gaussian kernels, > 0.
+        normalize: scale embeddings to unit length first; raw ones could meet the penalty by shrinking.
+        validate: check inputs.
+
+    Shape:
+        z: [N, k]; domains: int [N]; the penalty: a scalar, the mean over pairs of domains.
+    """
+
+    def __init__(
+        self,
+        num_domains: int,
+        bandwidths: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0),
+        *,
+        normalize: bool = True,
+        validate: bool = True,
+    ):
+        super().__init__()
+        self.num_domains = int(checked_number("num_domains", num_domains, 2, integer=True))
+        if not isinstance(bandwidths, (tuple, list)) or not bandwidths:
+            raise ValueError(f"bandwidths must be one or more numbers, got {bandwidths!r}.")
+        self.bandwidths = tuple(float(checked_number("each of bandwidths", b, 0.0, above=True)) for b in bandwidths)
+        self.normalize = checked_choice("normalize", normalize, (True, False))
+        self.validate = checked_choice("validate", validate, (True, False))
+
+    def extra_repr(self) -> str:
+        """The settings, as `print(module)` shows them."""
+        return f"num_domains={self.num_domains}, bandwidths={self.bandwidths}, normalize={self.normalize}"
+
+    def forward(self, z: Tensor, domains: Tensor) -> Tensor:
+        """The penalty, at least 0 up to rounding, of embeddings z [N, k] and domains int [N].
+
+        Raises:
+            ValueError: for shapes that do not agree, values that are not finite, domains out of range, or one domain only.
+        """
+        if self.validate and not torch.compiler.is_compiling():
+            check_embeddings(z, domains, self.num_domains, needed=True)
+        with torch.autocast(z.device.type, enabled=False):
+            z = widened(z)
+            z = F.normalize(z, dim=-1) if self.normalize else z
+            return losses.domain_mmd(z, domains.long(), self.num_domains, self.bandwidths)
+
+
+class DomainAdversary(nn.Module):
+    """DANN's term (Ganin et al. 2016): a linear domain classifier that learns, and an encoder that is to undo it.
+
+    Add the value to the loss and give this module's parameters to an optimiser: the classifier descends it, and its
+    gradient reaches the embeddings times -lambda.
+
+    Args:
+        dim: k of the embeddings.
+        num_domains: N_D, at least 2.
+        lambda_: strength of the reversed gradient, >= 0.
+        schedule: "constant", or "ganin": lambda rises from 0 with the training's progress.
+        validate: check inputs.
+
+    Shape:
+        z: [N, k]; domains: int [N]; the term: a scalar, the classifier's cross entropy in nats.
+    """
+
+    def __init__(
+        self, dim: int, num_domains: int, lambda_: float = 1.0, *, schedule: str = "constant", validate: bool = True
+    ):
+        super().__init__()
+        self.num_domains = int(checked_number("num_domains", num_domains, 2, integer=True))
+        self.lambda_ = float(checked_number("lambda_", lambda_, 0.0))
+        self.schedule = checked_choice("schedule", schedule, ("constant", "ganin"))
+        self.classifier = nn.Linear(int(checked_number("dim", dim, 1, integer=True)), self.num_domains)
+        self.validate = checked_choice("validate", validate, (True, False))
+
+    def strength(self, progress: float | Tensor | None) -> float | Tensor:
+        """Lambda, a number or [], after a share `progress` of the training, from 0 to 1.
+
+        Raises:
+            ValueError: if lambda depends on the progress and there is none.
+        """
+        if self.schedule == "constant":
+            return self.lambda_
+        if progress is None:
+            raise ValueError('schedule="ganin" needs progress, the share of the training that is done.')
+        return self.lambda_ * losses.annealed(progress)
+
+    def extra_repr(self) -> str:
+        """The settings, as `print(module)` shows them."""
+        return f"num_domains={self.num_domains}, lambda_={self.lambda_}, schedule={self.schedule!r}"
+
+    def forward(self, z: Tensor, domains: Tensor, progress: float | Tensor | None = None) -> Tensor:
+        """The classifier's cross entropy.
+
+        Args:
+            z: [N, k] embeddings.
+            domains: int [N].
+            progress: the share of the training that is done, needed by the schedule "ganin"; a 0-d tensor for a compiled
+                module, which would be compiled anew for every other number.
+
+        Raises:
+            ValueError: for shapes that do not agree, values that are not finite, domains out of range, one domain only, or
+                progress that is outside [0, 1], or missing though needed.
+        """
+        if self.validate and not torch.compiler.is_compiling():
+            check_embeddings(z, domains, self.num_domains, needed=True)
+            if z.shape[-1] != self.classifier.in_features:
+                raise ValueError(f"z must have {self.classifier.in_features} dimensions, got {tuple(z.shape)}.")
+            if progress is not None:
+                checked_number("progress", progress.item() if isinstance(progress, Tensor) else progress, 0.0, 1.0)
+        with torch.autocast(z.device.type, enabled=False):
+            z = z.to(self.classifier.weight.dtype)
+            strength = torch.as_tensor(self.strength(progress), dtype=z.dtype, device=z.device)
+            scale = strength.expand(z.shape[:-2])
+            return losses.adversarial_loss(z, domains.long(), self.classifier.weight, self.classifier.bias, scale)

@@ -1,0 +1,1 @@
+"""What is shown: tables, figures, what chapters call, and what was benchmarked."""

@@ -1,0 +1,329 @@
+"""What `python -m dtcl_core benchmark` measured, read back for the book: targets, ratios, and what was not measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from ..analysis.intervals import Interval, holm_confidences, mean_interval, p_value, paired_difference
+from ..config import Run
+from ..evaluate import METRICS
+from ..experiments import BESIDE, OUTSIDE, REGISTRY
+from ..launch import local
+
+FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
+NOT_MEASURED = "not measured"
+EQUIVALENT = 0.02  # largest difference in accuracy that counts as none
+LINEAR = 1.05  # a stack of twice the runs costs twice as much; a few hundredths are what rounds differ by
+PRECISION_METRICS = ("validation", "test_id", "test_ood", "d_test_id")
+
+
+def load(name: str, folder: Path | None = None) -> pd.DataFrame:
+    """A file of figures, such as "cpu" or "cuda_parts"; empty if it was never measured."""
+    path = (folder or FOLDER) / f"{name}.csv"
+    texts = dict.fromkeys(("python", "torch", "torchvision", "commit", "code", "sources"), str)
+    return pd.read_csv(path, dtype=texts) if path.exists() else pd.DataFrame()
+
+
+def stacks(frame: pd.DataFrame) -> pd.DataFrame:
+    """Seconds that an epoch of a whole stack takes, by its number of runs: columns runs, seconds, a_run, precision."""
+    if frame.empty:
+        return pd.DataFrame(columns=["runs", "seconds", "a_run", "precision"])
+    chosen = frame[frame.contender.str.startswith("engine")]
+    runs = chosen.contender.str.extract(r"(\d+)$")[0].astype(int)
+    table = {"runs": runs, "seconds": runs * chosen.median_s, "a_run": chosen.median_s, "precision": chosen.precision}
+    return pd.DataFrame(table).sort_values("runs", ignore_index=True)
+
+
+def memory(device: str = "cpu") -> pd.DataFrame:
+    """Peak memory (MB) and seconds of the paper's loss, forward and backward, whole and in chunks of anchors."""
+    table = load(f"memory_{device}")
+    return table if table.empty else table[["examples", "chunk_size", "peak_mb", "seconds"]]
+
+
+def growth(frame: pd.DataFrame) -> float:
+    """The steepest cost of adding runs, relative to linear: at most 1 if no stack costs more than in proportion."""
+    table = stacks(frame)
+    return float((table.a_run / table.a_run.cummin().shift()).max())
+
+
+def best(frame: pd.DataFrame, contender: str) -> float:
+    """Seconds a run-epoch of the fastest contender whose name starts so; NaN if there is none."""
+    if frame.empty:
+        return float("nan")
+    same = frame.contender == contender
+    return float(frame[same if same.any() else frame.contender.str.startswith(contender)].median_s.min())
+
+
+class Measured(NamedTuple):
+    """A figure with its range over rounds, all NaN where nothing was measured."""
+
+    value: float = float("nan")
+    low: float = float("nan")
+    high: float = float("nan")
+
+    def told(self, unit: str, digits: int) -> str:
+        if not np.isfinite(self.value):
+            return NOT_MEASURED
+        span = f" ({self.low:.{digits}f} to {self.high:.{digits}f})" if np.isfinite(self.low) else ""
+        return f"{self.value:.{digits}f} {unit}{span}"
+
+
+def _target(
+    where: str, what: str, bound: float, unit: str, found: Measured, *, at_most: bool = False
+) -> tuple[str, ...]:
+    """A line of `targets`; the bound is the least that was aimed at, or the most."""
+    met = "-"
+    if np.isfinite(found.value):
+        met = "yes" if (found.value <= bound if at_most else found.value >= bound) else "no"
+    digits = 2 if bound < 10 else 1
+    return where, what, f"{'at most ' if at_most else ''}{bound:g} {unit}", found.told(unit, digits), met
+
+
+def targets(folder: Path | None = None) -> pd.DataFrame:
+    """The project's targets beside what was measured: columns where, what, target, measured, met."""
+    lines = [*_cpu_targets(folder), *_gpu_targets(folder)]
+    return pd.DataFrame(lines, columns=["where", "what", "target", "measured", "met"])
+
+
+def _speedup(frame: pd.DataFrame, engine: str) -> Measured:
+    """Of a contender against the plain loop."""
+    rounds = frame[frame.contender == engine] if len(frame) else frame
+    if rounds.empty or pd.isna(rounds.speedup.iloc[0]):
+        return Measured()
+    return Measured(*rounds[["speedup", "speedup_low", "speedup_high"]].iloc[0])
+
+
+def _cpu_targets(folder: Path | None) -> list[tuple[str, ...]]:
+    cpu, both = load("cpu", folder), load("trunk_cpu", folder)
+
+    def paths(runs: int, jitter: bool, threads: int, name: str) -> Measured:
+        if both.empty:
+            return Measured()
+        row = both[(both.runs == runs) & (both.jitter == jitter) & (both.threads == threads)]
+        return Measured(*row[[name, f"{name}_low", f"{name}_high"]].iloc[0]) if len(row) else Measured()
+
+    one, two = "one CPU core", "two CPU cores"
+    operators = "against PyTorch's operators"
+    return [
+        _target(one, f"a step of 6 runs, {operators}", 3.3, "times", paths(6, False, 1, "speedup")),
+        _target(one, f"a step of 24 runs, {operators}", 4, "times", paths(24, False, 1, "speedup")),
+        _target(one, f"6 runs with colour jitter, {operators}", 2.5, "times", paths(6, True, 1, "speedup")),
+        _target(one, f"24 runs with colour jitter, {operators}", 2.5, "times", paths(24, True, 1, "speedup")),
+        _target(one, "the trunk over its floor", 1.5, "times", Measured(trunk_over_floor(folder)), at_most=True),
+        _target(two, "a step of 6 runs, against one core", 1.8, "times", paths(6, False, 2, "over_one_thread")),
+        _target(two, "a step of 24 runs, against one core", 1.8, "times", paths(24, False, 2, "over_one_thread")),
+        _target(two, "against the plain loop", 30, "times", _speedup(cpu, "paper's runs")),
+        _target(two, "the same, standard CL alone", 30, "times", _speedup(cpu, f"engine, stack of {local.CPU_STACK}")),
+        _target(two, "steepest cost of adding runs", LINEAR, "of linear", _steepest(cpu), at_most=True),
+        _target("CPU cores", "the paper's runs", 220, "core-hours", Measured(core_hours(folder)), at_most=True),
+    ]
+
+
+def _steepest(frame: pd.DataFrame) -> Measured:
+    return Measured(growth(frame)) if len(frame) else Measured()
+
+
+def _gpu_targets(folder: Path | None) -> list[tuple[str, ...]]:
+    cuda, parts = load("cuda", folder), load("cuda_parts", folder)
+    runs = REGISTRY["main_table"].runs("paper")
+    epochs = runs[0].protocol.epochs
+    whole = len(runs) * epochs * best(cuda, "paper's runs") / 60  # all methods, in the stacks that training uses
+    batched = best(cuda, "batched loop") / best(cuda, "paper's runs")
+    worst, slowest = (float("nan"), "") if parts.empty else (parts.ratio.max(), parts.part[parts.ratio.idxmax()])
+    gpu = "one GPU"
+    return [
+        _target(gpu, f"{len(runs)} runs of {epochs} epochs", 8, "minutes", Measured(whole), at_most=True),
+        _target(gpu, "against the plain loop", 300, "times", _speedup(cuda, "paper's runs")),
+        _target(gpu, "against a batched single run", 30, "times", Measured(batched)),
+        _target(
+            gpu, f"slowest part over its floor{slowest and f': {slowest}'}", 3, "times", Measured(worst), at_most=True
+        ),
+        _target(gpu, "steepest cost of adding runs", LINEAR, "of linear", _steepest(cuda), at_most=True),
+    ]
+
+
+def papers_runs() -> list[Run]:
+    """All the pre-trainings behind the paper's tables and figures, each once."""
+    names = [name for name in REGISTRY if name not in (*BESIDE, *OUTSIDE)]
+    return list(dict.fromkeys(run for name in names for run in REGISTRY[name].runs("paper")))
+
+
+def core_hours(folder: Path | None = None) -> float:
+    """Core-hours of `papers_runs` at the pace of Table 1's stacks on one thread; NaN if it was not measured."""
+    frame = load("cpu", folder)
+    name = "paper's runs, one thread"
+    if frame.empty or not (frame.contender == name).any():
+        return float("nan")
+    epochs = sum(run.protocol.epochs for run in papers_runs())
+    return epochs * best(frame, name) / 3600
+
+
+def trunk_over_floor(folder: Path | None = None) -> float:
+    """The trunk's time, forward and backward, over what its multiplications take on one thread; NaN if not measured."""
+    parts = load("cpu_parts", folder)
+    if parts.empty:
+        return float("nan")
+    trunk = parts[(parts.threads == 1) & parts.part.isin(["trunk forward", "trunk backward"])]
+    return float(trunk.ms.sum() / trunk.floor_ms.sum()) if len(trunk) else float("nan")
+
+
+def paths(frame: pd.DataFrame) -> pd.DataFrame:
+    """Steps by both paths of a CPU, from `load("trunk_cpu")`, as the chapter shows them.
+
+    Returns:
+        Columns: runs, jitter, threads, operators and trunk (milliseconds), times (the ratio), low and high (of a turn),
+        floor (milliseconds the trunk's multiplications take at the processor's peak), at most (times, at that floor).
+    """
+    columns = ["runs", "jitter", "threads", "operators", "trunk", "times", "low", "high", "floor", "at most"]
+    if frame.empty:
+        return pd.DataFrame(columns=columns)
+    short = {"operators_ms": "operators", "trunk_ms": "trunk", "floor_ms": "floor"}
+    short |= {"speedup": "times", "speedup_low": "low", "speedup_high": "high"}
+    table = frame.rename(columns=short)
+    table["at most"] = table.operators / table.floor
+    table["jitter"] = ["yes" if jitter else "no" for jitter in table.jitter]
+    return table[columns]
+
+
+def best_possible(frame: pd.DataFrame) -> str:
+    """What the processor leaves room for, in a sentence, from `load("trunk_cpu")`; empty if nothing was measured."""
+    alone = paths(frame[(frame.threads == 1) & ~frame.jitter]) if len(frame) else frame
+    if alone.empty:
+        return ""
+    rooms = " and ".join(f"{row['at most']:.1f} times at {row.runs} runs" for _, row in alone.iterrows())
+    rate = frame[frame.threads == 1].rate_gflop_s.iloc[0]
+    return (
+        f"At the {rate:.0f} GFLOP/s that one core of this processor reaches at most, the trunk's multiplications alone "
+        f"allow no more than {rooms}, if all else took no time."
+    )
+
+
+def computed(frame: pd.DataFrame) -> pd.DataFrame:
+    """What a training step asks of a GPU, counted without one (`simulated.csv`), and the time that puts a floor under.
+
+    Args:
+        frame: a line for each stack and GPU; see `benchmarks/simulated.py`.
+
+    Returns:
+        A line for each stack. Columns: stack, runs, launches (operators that compute), GFLOP (of matrix operations), GB (read
+        and written), peak GB (over an epoch and an evaluation), estimate GB (`local.bytes_of_run`), launching (ms), and for each
+        GPU the floor in ms; all of a step, and computed, not measured.
+    """
+    columns = ["stack", "runs", "launches", "GFLOP", "GB", "peak GB", "estimate GB", "launching"]
+    lines = []
+    for (stack, runs), rows in frame.groupby(["stack", "runs"], sort=False) if len(frame) else ():
+        first = rows.iloc[0]
+        line = [stack, runs, first.launches, first.gflop, first.gb, first.peak_gb, first.estimate_gb, first.launch_ms]
+        lines.append(dict(zip(columns, line)) | dict(zip(rows.gpu, rows[["launch_ms", "device_ms"]].max(axis=1))))
+    return pd.DataFrame(lines, columns=None if lines else columns)
+
+
+def computed_minutes(frame: pd.DataFrame) -> dict[str, float]:
+    """Minutes that the paper's comparison takes each GPU at least, by the counts of `simulated.csv`: computed, not measured.
+
+    An epoch takes the longer of launching its operators and of what the device does; stacks follow each other.
+    """
+    if frame.empty:
+        return {}
+    rows = frame[frame.stacks > 0]
+    epochs = REGISTRY["main_table"].runs("paper")[0].protocol.epochs
+    milliseconds = rows[["epoch_launch_ms", "epoch_device_ms"]].max(axis=1) * rows.stacks * epochs
+    return (milliseconds.groupby(rows.gpu, sort=False).sum() / 60_000).to_dict()
+
+
+def precision_differences(frame: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy in bfloat16 less accuracy in float32, paired by seed, for each configuration and metric.
+
+    Returns:
+        Columns: method, tau_alpha, tau_beta, metric, float32 (mean), difference (mean), low and high (95 % t interval), n.
+    """
+    columns = ["method", "tau_alpha", "tau_beta", "metric", "float32", "difference", "low", "high", "n"]
+    if frame.empty:
+        return pd.DataFrame(columns=columns)
+    lines = []
+    for cell, rows in frame.groupby(["method", "tau_alpha", "tau_beta"], dropna=False, sort=False):
+        by = {precision: part.set_index("seed") for precision, part in rows.groupby("precision")}
+        for metric in PRECISION_METRICS:
+            exact, half = by["float32"][metric], by["bfloat16"][metric]
+            d = paired_difference(half, exact)
+            lines.append((*cell, metric, exact.mean(), d.mean, d.low, d.high, d.n))
+    return pd.DataFrame(lines, columns=columns)
+
+
+def precision_pooled(frame: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy in bfloat16 less accuracy in float32 for each metric, averaged over configurations, over seeds.
+
+    A seed's configurations share its views, so a seed counts once.
+
+    Returns:
+        Columns: metric, float32 (mean), difference (mean), low and high (95 % t interval), n (seeds), and as yardsticks
+        the standard deviations of a pair's difference and of a float32 run's accuracy over seeds.
+    """
+    columns = ["metric", "float32", "difference", "low", "high", "n", "sd of a pair", "sd of a seed"]
+    cell, lines = ["method", "tau_alpha", "tau_beta"], []
+    for metric in PRECISION_METRICS if len(frame) else ():
+        table = frame.pivot(index=[*cell, "seed"], columns="precision", values=metric).dropna()
+        pairs = table.bfloat16 - table.float32
+        d = mean_interval(pairs.groupby("seed").mean())
+        seeds = table.float32.groupby(cell, dropna=False).var().mean() ** 0.5
+        lines.append((metric, table.float32.mean(), d.mean, d.low, d.high, d.n, pairs.std(), seeds))
+    return pd.DataFrame(lines, columns=columns)
+
+
+def path_differences(frame: pd.DataFrame) -> pd.DataFrame:
+    """Accuracy by the trunk less accuracy by PyTorch's operators, paired by seed, from `load("equivalence_cpu")`.
+
+    Returns:
+        A line for each method, label fraction and metric, the largest mean difference first: method, label_fraction, metric,
+        operators (mean), difference (mean), low and high (t interval, Holm's correction over all lines), n, apart (whether
+        the interval excludes zero).
+    """
+    columns = ["method", "label_fraction", "metric", "operators", "difference", "low", "high", "n", "apart"]
+    if frame.empty:
+        return pd.DataFrame(columns=columns)
+    cells = [
+        (
+            *cell,
+            metric,
+            rows[f"{metric}_operators"].mean(),
+            (rows[f"{metric}_trunk"] - rows[f"{metric}_operators"]).to_numpy(),
+        )
+        for cell, rows in frame.groupby(["method", "label_fraction"], sort=False)
+        for metric in METRICS
+    ]
+    lines = []
+    for (*cell, pairs), confidence in zip(cells, holm_confidences([p_value(cell[-1]) for cell in cells])):
+        d = mean_interval(pairs, confidence)
+        lines.append((*cell, d.mean, d.low, d.high, d.n, d.low > 0 or d.high < 0))
+    return pd.DataFrame(lines, columns=columns).sort_values("difference", key=abs, ascending=False, ignore_index=True)
+
+
+def path_equivalence(frame: pd.DataFrame) -> Interval:
+    """Mean and 90 % interval over seeds of Test-ID by the trunk less Test-ID by PyTorch's operators.
+
+    Each seed counts once, with its mean over methods and label fractions; a seed that lacks any of them is left out. An
+    interval within `EQUIVALENT` of zero passes two one-sided tests at 5 %.
+    """
+    if frame.empty:
+        return mean_interval([])
+    pairs = frame.assign(pair=frame.test_id_trunk - frame.test_id_operators)
+    by_seed = pairs.pivot_table(index="seed", columns=["method", "label_fraction"], values="pair").dropna()
+    return mean_interval(by_seed.mean(axis=1), 0.90)
+
+
+def equivalence(frame: pd.DataFrame) -> str:
+    """What the comparison of both paths came to, in sentences, by the rule in benchmarks/equivalence.py."""
+    if frame.empty:
+        return "not yet run"
+    table, d = path_differences(frame), path_equivalence(frame)
+    apart, inside = int(table.apart.sum()), -EQUIVALENT < d.low and d.high < EQUIVALENT
+    return (
+        f"{apart} of {len(table)} mean differences exclude{'s' if apart == 1 else ''} zero after Holm's correction.\n"
+        f"Test-ID differs by {d.mean:+.3f} (90 % interval {d.low:+.3f} to {d.high:+.3f}, {d.n} seeds): "
+        f"{'' if inside else 'not '}shown equivalent within {EQUIVALENT:g}.\n"
+        f"By the rule the two paths {'agree' if inside and not apart else 'are not shown to agree'}."
+    )

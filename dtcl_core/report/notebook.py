@@ -1,0 +1,147 @@
+"""What chapters need from the library beyond results: parameters that are checked, and tables that print plainly."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from ..analysis import selection
+from ..checks import checked_choice, closest
+from ..config import Run
+from ..engine.device import resolve_device
+from ..engine.traces import Trace
+from ..experiments import BESIDE, OUTSIDE, REGISTRY, listed_numbers, wants_trace
+from ..files import check_writable
+from ..launch.local import compute, default_store
+from ..results import Store
+
+INJECTED = "# Parameters"  # papermill writes its cell with this first line
+
+
+def assigned_names(source: str) -> set[str]:
+    """Names that a cell assigns at its top level."""
+    names = set()
+    for node in ast.parse(source).body:
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return names
+
+
+def check_parameters(cells: Sequence[str]) -> None:
+    """Refuse a parameter that papermill injected but the chapter does not have (papermill itself only logs a line).
+
+    Args:
+        cells: the sources executed so far, IPython's ``In``: the injected cell follows the chapter's own parameters.
+
+    Raises:
+        ValueError: naming the unknown parameter and those that exist.
+    """
+    for before, source in pairwise(cells):
+        if source.lstrip().startswith(INJECTED):
+            known = assigned_names(before)
+            for name in sorted(assigned_names(source) - known):
+                raise ValueError(
+                    f"unknown parameter {name!r}{closest(name, known)}: this chapter takes {', '.join(sorted(known))}."
+                )
+
+
+def number_list(name: str, text: object) -> list[float]:
+    """A parameter that holds numbers with commas between them (papermill's -p leaves lists as text)."""
+    try:
+        return listed_numbers(text)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def obtain(
+    experiment: str, preset: str, compute_missing: bool, device: str, save: str | None = None, **options: object
+) -> tuple[list[Run], pd.DataFrame]:
+    """The runs of an experiment and the rows that exist, after training the missing ones if asked to.
+
+    Args:
+        experiment: a name in `experiments.REGISTRY`.
+        preset: "smoke", "laptop", "core" or "paper".
+        compute_missing: train what is missing; False reads only.
+        device: "auto", "cpu" or "cuda"; checked in any case.
+        save: a folder that figures will be written to, tried before any training.
+        options: seeds, epochs, sigma, methods, tau_alpha, protocol: see `experiments.Experiment.runs`.
+
+    Returns:
+        The runs asked for, and a data frame of the rows among them that exist.
+
+    Raises:
+        ValueError: for a parameter out of range, before any training.
+        OSError: for a folder that cannot be written.
+    """
+    checked_choice("compute", compute_missing, (True, False))
+    resolve_device(device)
+    if save is not None and not (isinstance(save, str) and save):
+        raise ValueError(f"save must be the name of a folder, got {save!r}.")
+    if save is not None:
+        check_writable(Path(save), "figures")
+    chosen = REGISTRY[experiment]
+    runs = chosen.runs(preset, **options)  # type: ignore[arg-type]
+    store: Store = default_store(preset)
+    if compute_missing:
+        compute(runs, store, device, record=wants_trace)
+    return runs, store.load(runs)
+
+
+def rows_of(preset: str) -> dict[str, dict[str, Any]]:
+    """The rows of a preset's store, by key, each with all it holds: the draws of labels, say."""
+    return default_store(preset).rows()
+
+
+def competing(frame: pd.DataFrame, preset: str, **options: object) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows of the claims in two parts: those whose cells compete in a selection, and those that only one chapter looks at."""
+    names = [name for name in REGISTRY if name not in (*BESIDE, *OUTSIDE)]
+    keys = {run.key for name in names for run in REGISTRY[name].runs(preset, **options)}  # type: ignore[arg-type]
+    return frame[frame.key.isin(keys)], frame[~frame.key.isin(keys)]
+
+
+def confirm(
+    chosen: pd.DataFrame, runs: Sequence[Run], preset: str, compute_missing: bool, device: str, seeds: int = 5
+) -> tuple[list[Run], pd.DataFrame]:
+    """The selected cells on as many seeds that took no part in the selection, and their rows as far as they exist.
+
+    Args:
+        chosen: cells as from `selection.select`.
+        runs: the runs among which they were selected; fresh seeds begin beyond all that a grid may have.
+        preset, compute_missing, device: as for `obtain`.
+        seeds: how many.
+    """
+    fresh = selection.fresh_runs(chosen, runs, seeds)
+    store = default_store(preset)
+    if compute_missing:
+        compute(fresh, store, device, record=wants_trace)
+    return fresh, store.load(fresh)
+
+
+def traces(runs: Sequence[Run], preset: str) -> list[Trace]:
+    """What the runs recorded, of those that have a trace."""
+    store = default_store(preset)
+    return [trace for run in runs if (trace := store.trace(run)) is not None]
+
+
+def together(*frames: pd.DataFrame) -> pd.DataFrame:
+    """Rows of several experiments, those they share once."""
+    some = [frame for frame in frames if len(frame)]
+    if not some:
+        return frames[0]
+    return pd.concat(some, ignore_index=True).drop_duplicates(["key", "label_fraction"], ignore_index=True)
+
+
+def show(table: pd.DataFrame, columns: Mapping[str, str] | None = None) -> None:
+    """Print a table as plain, aligned text (what nbval can compare)."""
+    if table.empty:
+        print("No runs yet.")
+        return
+    named = table.rename(columns=dict(columns)) if columns else table
+    print(named.to_string(index=False, na_rep="-", float_format=lambda v: f"{v:.3f}"))

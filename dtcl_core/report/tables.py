@@ -1,0 +1,375 @@
+"""Every table of the book, from data frames: reported beside measured, with n and intervals."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..analysis.intervals import mean_interval, paired_difference, unpaired_difference
+from ..analysis.selection import CONTEXT, SELECTION_FRACTION, compared, select
+from ..config import HYPERPARAMETERS, Run
+from ..data import ColoredDigits
+from ..engine.traces import KINDS, Trace
+from ..experiments import REGISTRY
+from ..launch.local import default_store
+from ..methods import ALL_METHODS
+
+SHORT = {"test_ood": "Test-OOD", "test_id": "Test-ID", "d_test_id": "D-Test-ID", "validation": "Validation"}
+
+
+def describe(experiment: str, preset: str, runs: Sequence[Run], frame: pd.DataFrame) -> str:
+    """What was asked for, how much of it exists, and how it differs from the paper's grid."""
+    present, wanted = frame.key.nunique(), len({run.key for run in runs})
+    paper = REGISTRY[experiment].runs("paper")
+
+    kinds = len({run.discriminator for run in runs} - {None}) > 1
+
+    def cells(chosen: Sequence[Run], method: str) -> list[str]:
+        found = dict.fromkeys(
+            (
+                *(getattr(r, h) for h in HYPERPARAMETERS),
+                r.discriminator if kinds else None,
+                r.projector,
+                r.projector_dim,
+            )
+            for r in chosen
+            if r.method == method
+        )
+        return [
+            "/".join(f"{v:g}" if isinstance(v, (int, float)) else v for v in cell if v is not None) for cell in found
+        ]
+
+    def seeds(chosen: Sequence[Run]) -> int:
+        return len({run.seed for run in chosen})
+
+    def sigmas(chosen: Sequence[Run]) -> int:
+        return len({run.sigma for run in chosen})
+
+    stored = set(frame.key)
+    there = [run for run in runs if run.key in stored]
+    begun = Counter(dataclasses.replace(run, seed=0) for run in there)
+    each = {begun[cell] for cell in {dataclasses.replace(run, seed=0) for run in runs}}
+    uneven = f"  {min(each)} to {max(each)} a configuration" if len(each) > 1 else ""
+    lines = [
+        f"Preset {preset}: {present} of {wanted} runs exist{_machines(frame)}.",
+        f"{'':<28}{'here':>6}{'asked':>7}{'paper':>7}",
+        f"{'epochs':<28}{runs[0].protocol.epochs if there else '-':>6}{runs[0].protocol.epochs:>7}{paper[0].protocol.epochs:>7}",
+        f"{'seeds':<28}{seeds(there):>6}{seeds(runs):>7}{seeds(paper):>7}{uneven}",
+        f"{'sigmas':<28}{sigmas(there):>6}{sigmas(runs):>7}{sigmas(paper):>7}",
+    ]
+    for method in dict.fromkeys(run.method for run in runs):
+        here, asked = cells(there, method), cells(runs, method)
+        names = [h.strip("_") for h in HYPERPARAMETERS if h == "tau_alpha" or h in ALL_METHODS[method].uses]
+        names += ["discriminator"] if kinds else []
+        listed = f"  {'/'.join(names)}: {', '.join(here)}" if 0 < len(here) <= 5 else ""
+        count = f"{len(here):>6}{len(asked):>7}{len(cells(paper, method)):>7}"
+        lines.append(f"{ALL_METHODS[method].title:<28}{count}{listed}")
+    diverged = frame[frame.status == "diverged"].key.nunique()
+    if diverged:
+        lines.append(
+            f"{diverged} runs diverged; a cell cannot be selected that diverged on a seed on which all are compared."
+        )
+    return "\n".join(lines)
+
+
+def _machines(frame: pd.DataFrame) -> str:
+    """What rows were trained on, for a sentence: ", on cpu in float32", or a warning that kinds are mixed."""
+    kinds = sorted({f"{d} in {p}" for d, p in zip(frame.device, frame.precision)})
+    return f", on {' and '.join(kinds)}{': compared as if alike' if len(kinds) > 1 else ''}" if kinds else ""
+
+
+def protocol(runs: Sequence[Run]) -> str:
+    """Every field of the protocol that the runs share, a line each."""
+    shared = runs[0].protocol
+    return "\n".join(f"{f.name:<30}{getattr(shared, f.name)}" for f in dataclasses.fields(shared))
+
+
+def provenance(frame: pd.DataFrame) -> pd.DataFrame:
+    """How many runs come from which device, precision, torch and code."""
+    columns = ["device", "precision", "torch", "sources"]
+    return frame.groupby(columns, dropna=False).key.nunique().rename("runs").reset_index()
+
+
+def check_one_row_a_seed(rows: pd.DataFrame) -> None:
+    """Raise ValueError if a method has a seed twice: the seed is the replicate, so n would be wrong."""
+    twice = rows[rows.duplicated(["method", "seed"])]
+    if len(twice):
+        raise ValueError(
+            f"{twice.method.iloc[0]!r} has more than one row for seed {twice.seed.iloc[0]}; choose one sigma."
+        )
+
+
+def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Reported against measured, one line a method.
+
+    Args:
+        rows: selected rows at one label fraction, one a method and seed.
+        reported: the paper's numbers, with columns method, metric, value.
+        metric: the metric column to show.
+
+    Returns:
+        Columns: method, reported, measured (mean over seeds), low and high (its 95 % interval), n (seeds).
+    """
+    check_one_row_a_seed(rows)
+    lines = []
+    for name, method in ALL_METHODS.items():
+        told = reported[(reported.method == name) & (reported.metric == metric)].value
+        interval = mean_interval(rows.loc[rows.method == name, metric].to_numpy())
+        if len(told) or interval.n:
+            value = told.iloc[0] if len(told) else float("nan")
+            lines.append((method.title, value, interval.mean, interval.low, interval.high, interval.n))
+    return pd.DataFrame(lines, columns=["method", "reported", "measured", "low", "high", "n"])
+
+
+def again(rows: pd.DataFrame, fresh: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The same cells on other seeds: their mean there, and what it differs by.
+
+    Args:
+        rows, fresh: selected rows at one label fraction, one a method and seed; `fresh` are of other seeds.
+        metric: the metric column to show.
+
+    Returns:
+        Columns: method, first (mean of `rows`), fresh, low, high and n (mean of `fresh`, its 95 % interval), change (with
+        how far Welch's 95 % interval reaches).
+    """
+    lines = []
+    for name, method in ALL_METHODS.items():
+        before, after = (part.loc[part.method == name, metric] for part in (rows, fresh))
+        if len(before) or len(after):
+            change = unpaired_difference(after, before)
+            told = f"{change.mean:.3f} ±{(change.high - change.low) / 2:.3f}" if change.n > 1 else "-"
+            lines.append((method.title, before.mean(), *mean_interval(after), told))
+    return pd.DataFrame(lines, columns=["method", "first", "fresh", "low", "high", "n", "change"])
+
+
+def extremes(rows: pd.DataFrame, runs: Sequence[Run], metric: str = "test_ood", near: float = 0.003) -> pd.DataFrame:
+    """The lowest and highest accuracy over seeds, and how many are near what calling every digit the same would score.
+
+    Args:
+        rows: rows of one label fraction.
+        runs: runs among which theirs are.
+        metric: a split's accuracy.
+        near: accuracies that far from the share of a class in that split, or nearer, count.
+
+    Returns:
+        Columns: method, lowest, highest, near a share (how many are near either) and n.
+    """
+    run_of = {run.key: run for run in runs}
+    lines, shares = [], {}
+    for name in (name for name in ALL_METHODS if name in set(rows.method)):
+        part, count = rows[rows.method == name], 0
+        for key, value in zip(part.key, part[metric]):
+            p, seed = run_of[key].protocol, run_of[key].seed
+            if seed not in shares:
+                digits = ColoredDigits(seed=seed, sizes=p.split_sizes, stratified=p.stratified_splits)
+                shares[seed] = float(digits.labels(metric).float().mean())
+            count += min(abs(value - shares[seed]), abs(value - (1 - shares[seed]))) <= near
+        lines.append((title(name), part[metric].min(), part[metric].max(), count, part[metric].notna().sum()))
+    return pd.DataFrame(lines, columns=["method", "lowest", "highest", "near a share", "n"])
+
+
+def differences(rows: pd.DataFrame, metric: str, baseline: str = "standard") -> pd.DataFrame:
+    """Paired differences of each method to a baseline, over the seeds both have.
+
+    Returns:
+        Columns: method, difference (mean), low and high (its 95 % t interval), n (seeds), and a * in the last, unnamed
+        column where the interval excludes zero.
+    """
+    check_one_row_a_seed(rows)
+    reference = rows[rows.method == baseline].set_index("seed")[metric]
+    lines = []
+    for name, method in ALL_METHODS.items():
+        mine = rows[rows.method == name].set_index("seed")[metric]
+        if name != baseline and len(mine) and len(reference):
+            d = paired_difference(mine, reference)
+            lines.append((method.title, d.mean, d.low, d.high, d.n, "*" if d.low > 0 or d.high < 0 else " "))
+    return pd.DataFrame(lines, columns=["method", "difference", "low", "high", "n", ""])
+
+
+def ranks(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Methods by measured mean of a metric, best first, beside their reported rank; oracles are left out.
+
+    Returns:
+        Columns: rank, method, measured, n (seeds), reported rank, reported (NaN where the paper gives none). Means are over
+        the seeds that all methods shown have, if there are any.
+    """
+    contenders = [name for name, method in ALL_METHODS.items() if not method.oracle]
+    told = reported[(reported.metric == metric) & reported.method.isin(contenders)].set_index("method").value
+    rows = rows[rows.method.isin(contenders)]
+    common = rows.groupby("seed").method.transform("nunique") == rows.method.nunique()
+    grouped = (rows[common] if common.any() else rows).groupby("method")[metric]
+    mean = grouped.mean()
+    table = pd.DataFrame({"measured": mean, "n": grouped.count(), "reported": told.reindex(mean.index)})
+    place = told.rank(ascending=False, method="min").reindex(mean.index)
+    table["reported rank"] = ["-" if pd.isna(p) else f"{p:.0f}" for p in place]
+    table = table.sort_values("measured", ascending=False, kind="stable")
+    table.insert(0, "rank", range(1, len(table) + 1))
+    table.insert(1, "method", [ALL_METHODS[m].title for m in table.index])
+    return table[["rank", "method", "measured", "n", "reported rank", "reported"]].reset_index(drop=True)
+
+
+def all_cells(frame: pd.DataFrame, label_fraction: float, metrics: Sequence[str]) -> pd.DataFrame:
+    """Every cell that was tried: hyperparameters, n, and the mean of each metric over seeds."""
+    rows = frame[(frame.label_fraction == label_fraction) & (frame.status == "ok")]
+    table = rows.groupby(["method", *HYPERPARAMETERS], dropna=False)[list(metrics)].mean().reset_index()
+    counts = rows.groupby(["method", *HYPERPARAMETERS], dropna=False).seed.nunique()
+    table.insert(4, "n", counts.to_numpy())
+    return _titled(table).rename(columns=SHORT)
+
+
+def _titled(table: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
+    """Methods in the registry's order under their titles, settings short, unused ones as a dash."""
+    table = table.copy()
+    names = [name for name in dict.fromkeys([*also, *HYPERPARAMETERS]) if name in table and name != "method"]
+    if "method" in table:
+        table["method"] = pd.Categorical(table.method, list(ALL_METHODS))
+    table = table.sort_values(
+        [*(["method"] if "method" in table else []), *names], ignore_index=True, na_position="first"
+    )
+    if "method" in table:
+        table["method"] = [ALL_METHODS[m].title for m in table.method]
+    for name in names:
+        table[name] = ["-" if pd.isna(v) else v if isinstance(v, str) else f"{v:g}" for v in table[name]]
+    return table.rename(columns={"lambda_": "lambda", "label_fraction": "labels"})
+
+
+def selected_cells(cells: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
+    """The chosen hyperparameters, one line a method (and each value of the columns `also`)."""
+    shown = _titled(cells[["method", *also, *HYPERPARAMETERS, "validation", "n"]], also)
+    return shown.rename(columns={"validation": "mean validation"})
+
+
+def cell_means(frame: pd.DataFrame, metrics: Sequence[str], label_fraction: float = SELECTION_FRACTION) -> pd.DataFrame:
+    """A line a configuration: its context, hyperparameters, mean of each metric over seeds, and n seeds."""
+    rows = frame[(frame.label_fraction == label_fraction) & (frame.status == "ok")]
+    grouped = rows.groupby([*CONTEXT, *HYPERPARAMETERS], dropna=False)
+    return grouped[list(metrics)].mean().assign(n=grouped.seed.nunique()).reset_index()
+
+
+def compare(
+    rows: pd.DataFrame, reported: pd.DataFrame, keys: Sequence[str], metric: str, only_measured: bool = False
+) -> pd.DataFrame:
+    """Reported against measured, a line for each combination of `keys` that either has.
+
+    Args:
+        rows: one row a seed and combination.
+        reported: the paper's numbers, with the columns `keys`, metric, value; may be empty.
+        keys: columns that tell lines apart.
+        metric: the metric column to show.
+        only_measured: leave out combinations without a run, if there is any run at all.
+
+    Returns:
+        Columns: the keys, reported, measured (mean over seeds), low and high (its 95 % interval), n (seeds).
+
+    Raises:
+        ValueError: if a combination has a seed twice.
+    """
+    keys = list(keys)
+    if rows.duplicated([*keys, "seed"]).any():
+        raise ValueError(f"a seed has more than one row at the same {', '.join(keys)}.")
+    told = reported[reported.metric == metric].set_index(keys).value if len(reported) else pd.Series(dtype=float)
+    lines = []
+    for key, group in rows.groupby(keys, dropna=False):
+        interval = mean_interval(group[metric].to_numpy())
+        lines.append((*key, _told(told, key), *interval))
+    done = {tuple(None if pd.isna(k) else k for k in line[: len(keys)]) for line in lines}
+    if not (only_measured and lines):
+        lines += [(*key, v, *mean_interval([])) for key, v in told.items() if tuple(key) not in done]
+    table = pd.DataFrame(lines, columns=[*keys, "reported", "measured", "low", "high", "n"])
+    return _titled(table, keys)
+
+
+def _told(told: pd.Series, key: tuple) -> float:
+    """The reported value of a combination, NaN if the paper gives none."""
+    return float(told[key]) if len(told) and key in told.index else float("nan")
+
+
+def selected_and_best(frame: pd.DataFrame, metric: str = "test_ood") -> pd.DataFrame:
+    """For each method the cell that validation selects beside the best on a metric, and how many exceed 0.90.
+
+    Returns:
+        Columns: method, selected and its mean, best and its mean, gap, above 0.90; the cells and seeds (n) that selection compares.
+    """
+    means = cell_means(compared(frame), ["validation", metric])
+    chosen = select(frame)
+    lines = []
+    for method in (m for m in ALL_METHODS if m in set(means.method)):
+        mine = means[means.method == method].set_index(list(HYPERPARAMETERS))
+        pick = chosen[chosen.method == method].set_index(list(HYPERPARAMETERS)).index[0]
+        top = mine[metric].idxmax()
+        selected, best = mine.loc[[pick], metric].iloc[0], mine[metric].max()
+        above, n = int((mine[metric] > 0.9).sum()), int(mine.loc[[pick], "n"].iloc[0])
+        lines.append(
+            (ALL_METHODS[method].title, _cell(pick), selected, _cell(top), best, best - selected, above, len(mine), n)
+        )
+    columns = ["method", "selected", "mean", "best", "its mean", "gap", "above 0.90", "cells", "n"]
+    return pd.DataFrame(lines, columns=columns)
+
+
+def _cell(values: Sequence[float]) -> str:
+    return "/".join(f"{v:g}" for v in values if not pd.isna(v))
+
+
+def grid_averages(means: pd.DataFrame, reported: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Mean, lowest and highest of a metric over a method's configurations, beside the paper's selected one."""
+    told = reported[reported.metric == metric].set_index("method").value
+    lines = [
+        (
+            ALL_METHODS[m].title,
+            told.get(m, float("nan")),
+            part[metric].mean(),
+            part[metric].min(),
+            part[metric].max(),
+            len(part),
+        )
+        for m in ALL_METHODS
+        if len(part := means[means.method == m])
+    ]
+    return pd.DataFrame(lines, columns=["method", "reported selected", "mean of cells", "lowest", "highest", "cells"])
+
+
+def discriminator_differences(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Global less batch-level discriminator, paired by seed, for each method and sigma; a * where zero is excluded."""
+    lines = []
+    for (method, sigma), part in rows.groupby(["method", "sigma"]):
+        by = {kind: rows.set_index("seed")[metric] for kind, rows in part.groupby("discriminator")}
+        if len(by) == 2:
+            d = paired_difference(by["global"], by["batch"])
+            lines.append((method, sigma, d.mean, d.low, d.high, d.n, "*" if d.low > 0 or d.high < 0 else " "))
+    table = pd.DataFrame(lines, columns=["method", "sigma", "difference", "low", "high", "n", ""])
+    return _titled(table, ["method", "sigma"])
+
+
+def temperature_quantiles(
+    traces: Sequence[Trace], epochs: Sequence[int] = (1, 2, 5, 10, 20, 50, 100, 200, 400)
+) -> pd.DataFrame:
+    """5 %, median and 95 % of the temperatures at a few epochs, each the mean over seeds, pairs of each kind."""
+    lines = []
+    for epoch in (e for e in epochs if traces and e <= len(traces[0].loss)):
+        for kind in KINDS:
+            values = [trace.quantiles([0.05, 0.5, 0.95], kind)[epoch - 1] for trace in traces]
+            lines.append((epoch, kind.replace("_", " "), *np.mean(values, axis=0), len(traces)))
+    return pd.DataFrame(lines, columns=["epoch", "pairs", "5 %", "median", "95 %", "n"])
+
+
+def describe_all(preset: str, **options: Any) -> str:
+    """How many runs of each experiment exist; `options` as for `Experiment.runs`, epochs where they are not its own."""
+    lines = [f"{'experiment':<22}{'runs':>6}{'exist':>7}"]
+    present = default_store(preset).rows()
+    for name, experiment in REGISTRY.items():
+        asked = {**options, "epochs": None} if experiment.sets_epochs(preset) else options
+        keys = {run.key for run in experiment.runs(preset, **asked)}
+        lines.append(f"{name:<22}{len(keys):>6}{len(keys & present.keys()):>7}")
+    wanted = {run.key for run in REGISTRY["claims"].runs(preset, **options)}
+    lines.append(f"Preset {preset}: {len(wanted & present.keys())} of {len(wanted)} runs exist.")
+    return "\n".join(lines)
+
+
+def title(method: str) -> str:
+    """A method's name as the paper's tables have it."""
+    return ALL_METHODS[method].title
