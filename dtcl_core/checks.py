@@ -48,7 +48,8 @@ def checked_number(
     Raises:
         ValueError: naming the value and what is accepted.
     """
-    good = isinstance(value, Real) and not isinstance(value, bool) and is_finite(value)
+    good = type(value) in (int, float) or isinstance(value, Real) and not isinstance(value, bool)
+    good = good and is_finite(value)
     good = good and (value > low if above else value >= low) and value <= high
     if good and integer and not isinstance(value, Integral):
         good = float(value).is_integer()

@@ -22,7 +22,7 @@ from test_results import row
 import dtcl_core
 from dtcl_core import __main__ as command_line
 from dtcl_core import console, presets
-from dtcl_core.config import Run
+from dtcl_core.config import Protocol, Run
 from dtcl_core.experiments import PRESETS, REGISTRY
 from dtcl_core.launch import audit, local
 from dtcl_core.results import Store
@@ -267,3 +267,15 @@ def test_an_audit_that_is_stopped_keeps_what_it_compared(tmp_path, monkeypatch, 
     assert command_line.main([*command, "--json"]) == console.STOPPED
     found = json.loads(capsys.readouterr().out)
     assert found["stopped"] and len(found["rows"]) == 1 and found["rows"][0]["identical"] is True
+
+
+def test_status_reads_each_file_once_and_makes_each_protocol_once(tmp_path, monkeypatch, capsys):
+    """What took most of its time."""
+    store, made, real = Store(tmp_path), [], Protocol.__post_init__
+    store.add([row(run) for run in REGISTRY["effective_temperature"].runs("core")])
+    read, trace = [], Store.trace
+    monkeypatch.setattr(Store, "trace", lambda self, run: read.append(run.key) or trace(self, run))
+    monkeypatch.setattr(Protocol, "__post_init__", lambda self: made.append(1) or real(self))
+    assert command_line.main(["status", "--results", str(tmp_path)]) == 0 and capsys.readouterr().out
+    assert read and len(read) == len(set(read)), "a trace was read again"
+    assert len(made) < 5000, "a protocol was made for each run"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pandas as pd
 
 from .. import pretrain
 from ..analysis import selection
-from ..config import Protocol
+from ..config import Protocol, Run
 from ..console import STOPPED, stop_requests
 from ..engine.device import check_precision_name, resolve_device
 from ..experiments import BESIDE, OUTSIDE, PRESETS, REGISTRY, wants_trace
@@ -70,7 +71,7 @@ def run(options: argparse.Namespace) -> int:
     return int(0 < diverged == len(runs))
 
 
-def fresh(name: str, runs: list, store: Store) -> list:
+def fresh(name: str, runs: list[Run], store: Store) -> list[Run]:
     """What was selected among an experiment's runs, on as many seeds that took no part in the selection."""
     if name in (*BESIDE, *OUTSIDE):
         raise ValueError(f"--fresh is for experiments that select among configurations, not for {name}.")
@@ -94,15 +95,16 @@ def status(options: argparse.Namespace) -> int:
     kept = {**rows[True], **rows[False]}
     pace = local.seconds_an_image(list(kept.values()), device)
     lines: list[dict[str, Any]] = []
+
+    @cache
+    def lacks_trace(run: Run, store: Store) -> bool:
+        return wants_trace(run) and store.trace(run) is None
+
     for name, experiment in REGISTRY.items():
         for preset in PRESETS:
             runs = {run.key: run for run in experiment.runs(preset)}
             store, present = stores[preset == "smoke"], rows[preset == "smoke"]
-            left = [
-                run
-                for key, run in runs.items()
-                if key not in present or (wants_trace(run) and store.trace(run) is None)
-            ]
+            left = [run for key, run in runs.items() if key not in present or lacks_trace(run, store)]
             images = sum(local.image_epochs(run) for run in left)
             lines.append(
                 {
