@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import math
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
@@ -28,6 +30,14 @@ def shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+def closest(name: Any, known: Iterable[str]) -> str:
+    """A question whether the known name most like `name` was meant, to be put behind it; empty if none is like it."""
+    found = (
+        difflib.get_close_matches(name, [k for k in known if isinstance(k, str)], 1) if isinstance(name, str) else []
+    )
+    return f" (did you mean {found[0]!r}?)" if found else ""
+
+
 def checked_number(
     name: str, value: Any, low: float = 0.0, high: float = math.inf, *, above: bool = False, integer: bool = False
 ) -> int | float:
@@ -43,7 +53,8 @@ def checked_number(
     Raises:
         ValueError: naming the value and what is accepted.
     """
-    good = isinstance(value, Real) and not isinstance(value, bool) and is_finite(value)
+    good = type(value) in (int, float) or isinstance(value, Real) and not isinstance(value, bool)
+    good = good and is_finite(value)
     good = good and (value > low if above else value >= low) and value <= high
     if good and integer and not isinstance(value, Integral):
         good = float(value).is_integer()
@@ -57,7 +68,9 @@ def checked_number(
 def checked_choice(name: str, value: Any, accepted: tuple[Any, ...] | list[Any]) -> Any:
     """`value`, or a ValueError that names it and what is accepted (True is not 1 here)."""
     if not any(value is a or (type(value) is type(a) and value == a) for a in accepted):
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, accepted))}, got {shown(value)}.")
+        raise ValueError(
+            f"{name} must be one of {', '.join(map(repr, accepted))}, got {shown(value)}{closest(value, accepted)}."
+        )
     return value
 
 

@@ -11,14 +11,15 @@ from typing import Any
 import pandas as pd
 
 from ..analysis import selection
-from ..checks import checked_choice
+from ..checks import checked_choice, closest
 from ..config import Run
 from ..engine.device import resolve_device
 from ..engine.traces import Trace
 from ..experiments import BESIDE, OUTSIDE, REGISTRY, listed_numbers, wants_trace
 from ..experiments.core import Validation, nothing
+from ..files import check_writable
 from ..launch.local import compute, compute_all, default_store, validation_of
-from ..results import Store, check_writable
+from ..results import Store
 
 INJECTED = "# Parameters"  # papermill writes its cell with this first line
 
@@ -47,7 +48,9 @@ def check_parameters(cells: Sequence[str]) -> None:
         if source.lstrip().startswith(INJECTED):
             known = assigned_names(before)
             for name in sorted(assigned_names(source) - known):
-                raise ValueError(f"unknown parameter {name!r}: this chapter takes {', '.join(sorted(known))}.")
+                raise ValueError(
+                    f"unknown parameter {name!r}{closest(name, known)}: this chapter takes {', '.join(sorted(known))}."
+                )
 
 
 def number_list(name: str, text: object) -> list[float]:
