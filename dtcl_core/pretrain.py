@@ -40,9 +40,10 @@ from .losses import annealed, same_domain
 from .methods import ALL_METHODS, Batch
 from .engine.native import CHOICES, Unavailable, switched
 from .engine.provenance import SOURCES, machine
+from .engine.recorder import TemperatureRecorder, traces_of
 from .engine.streams import Streams, stream_of
-from .engine.traces import TemperatureRecorder, Trace, traces_of
 from .engine.trunk import Tinted, Trunk, supported
+from .traces import Trace
 
 EMBED_BATCH = 1155  # images embedded at a time outside training; divides the splits nearly evenly
 CHECKPOINT_SECONDS = 15.0
@@ -103,7 +104,7 @@ class Stack:
         runs: any runs that share a protocol and a projector, each once; the stack orders them by stream.
         device: see `resolve_device`.
         precision: "float32", "bfloat16" (convolutions; the last layer, losses and solvers stay in float32) or "auto".
-        record: whether temperatures are recorded; see `traces`.
+        record: whether temperatures are recorded; see `engine.recorder`.
         trunk: see `choose_trunk`.
 
     Attributes:

@@ -13,7 +13,7 @@ from dtcl_core.data import SPLITS
 from dtcl_core.encoder import Encoder
 from dtcl_core.engine.checkpoint import write_checkpoint
 from dtcl_core.methods import ALL_METHODS, METHODS, Batch
-from dtcl_core.results import make_rows
+from dtcl_core.launch.rows import make_rows
 
 
 def parameters_of(stack, r):

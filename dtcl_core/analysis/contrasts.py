@@ -21,7 +21,7 @@ import pandas as pd
 
 from .. import experiments
 from ..config import HYPERPARAMETERS
-from ..engine.traces import Trace
+from ..traces import Trace
 from ..experiments import core
 from ..experiments.core import CHANCE
 from . import selection

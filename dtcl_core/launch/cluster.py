@@ -21,7 +21,7 @@ import torch
 from ..config import Run
 from ..engine.device import check_device_name, check_precision_name, resolve_device, resolve_precision
 from ..engine.provenance import SOURCES
-from ..engine.traces import Trace
+from ..traces import Trace
 from ..pretrain import Interrupted
 from ..results import Store
 from . import local

@@ -12,7 +12,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from ..analysis.intervals import mean_interval
-from ..engine.traces import Trace
+from ..traces import Trace
 from ..methods import ALL_METHODS
 from .style import METRIC_TITLES, method_color, method_style
 from .style import discriminator_style as discriminator_style  # chapters take them from here

@@ -14,9 +14,10 @@ from ..analysis.intervals import mean_interval, paired_difference, unpaired_diff
 from ..analysis.selection import CONTEXT, SELECTION_FRACTION, compared, select
 from ..config import HYPERPARAMETERS, Run
 from ..data import ColoredDigits
-from ..engine.traces import KINDS, Trace
+from ..traces import KINDS, Trace
 from ..experiments import REGISTRY
-from ..launch.local import default_store, validation_of
+from ..experiments.core import validation_of
+from ..results import default_store
 from ..methods import ALL_METHODS
 
 SHORT = {"test_ood": "Test-OOD", "test_id": "Test-ID", "d_test_id": "D-Test-ID", "validation": "Validation"}
