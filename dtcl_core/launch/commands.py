@@ -64,6 +64,8 @@ def run(options: argparse.Namespace) -> int:
             print(f"Stopped with {left} of {len(runs)} runs to go. The same command goes on from here.", flush=True)
             return STOPPED
         print(f"All {len(runs)} runs exist now.")
+    if PRESETS[options.preset].caution:
+        print(PRESETS[options.preset].caution)
     rows = store.rows()
     diverged = sum(rows[run.key]["status"] == "diverged" for run in runs)
     if diverged:

@@ -15,7 +15,7 @@ from ..checks import checked_choice, closest
 from ..config import Run
 from ..engine.device import resolve_device
 from ..engine.traces import Trace
-from ..experiments import BESIDE, OUTSIDE, REGISTRY, listed_numbers, wants_trace
+from ..experiments import BESIDE, OUTSIDE, PRESETS, REGISTRY, listed_numbers, wants_trace
 from ..files import check_writable
 from ..launch.local import compute, default_store
 from ..results import Store
@@ -86,6 +86,8 @@ def obtain(
         raise ValueError(f"save must be the name of a folder, got {save!r}.")
     if save is not None:
         check_writable(Path(save), "figures")
+    if PRESETS[checked_choice("preset", preset, tuple(PRESETS))].caution:
+        print(PRESETS[preset].caution)
     chosen = REGISTRY[experiment]
     runs = chosen.runs(preset, **options)  # type: ignore[arg-type]
     store: Store = default_store(preset)
