@@ -9,7 +9,7 @@ import pandas as pd
 from ..config import Run
 from ..experiments.weight_choices import CHOICES, OFF_FLOOR, PAPER_CELLS, REFERENCES, choice_of
 from . import reported, selection
-from .intervals import mean_interval, paired_difference
+from .intervals import accuracy_interval, paired_difference
 
 METRICS = ("test_ood", "test_id", "d_test_id")
 
@@ -44,7 +44,7 @@ def by_choice(frame: pd.DataFrame, runs: Iterable[Run]) -> pd.DataFrame:
         for metric in METRICS:
             line = {"variation": variation, "group": method, "metric": metric, "reported": told[method, metric]}
             line |= {"cell": f"{mine.tau_alpha.iloc[0]:g}/{mine.tau_beta.iloc[0]:g}"}
-            line |= mean_interval(mine[metric])._asdict()
+            line |= accuracy_interval(mine[metric])._asdict()
             for name, other in others.items():
                 base = by[other][metric] if other in by else mine[metric].iloc[:0]
                 d = paired_difference(mine[metric], base)

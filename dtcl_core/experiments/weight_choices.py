@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..config import Protocol, Run
+from ..config import Protocol
 
 # What only methods with a domain weight see, one choice changed at a time.
 CHOICES: Mapping[str, Mapping[str, Any]] = {

@@ -14,12 +14,12 @@ from ..analysis import selection
 from ..checks import checked_choice, closest
 from ..config import Run
 from ..engine.device import resolve_device
-from ..traces import Trace
-from ..experiments import BESIDE, OUTSIDE, REGISTRY, listed_numbers, wants_trace
+from ..experiments import BESIDE, OUTSIDE, PRESETS, REGISTRY, listed_numbers, wants_trace
 from ..experiments.core import Validation, nothing, validation_of
 from ..files import check_writable
 from ..launch.engines import compute, compute_all
 from ..results import Store, default_store
+from ..traces import Trace
 
 INJECTED = "# Parameters"  # papermill writes its cell with this first line
 
@@ -87,6 +87,8 @@ def obtain(
         raise ValueError(f"save must be the name of a folder, got {save!r}.")
     if save is not None:
         check_writable(Path(save), "figures")
+    if PRESETS[checked_choice("preset", preset, tuple(PRESETS))].caution:
+        print(PRESETS[preset].caution)
     store: Store = default_store(preset)
 
     def ask(validation: Validation) -> list[Run]:

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..analysis.intervals import mean_interval, paired_difference, unpaired_difference
+from ..analysis.intervals import accuracy_interval, paired_difference, unpaired_difference
 from ..analysis.selection import CONTEXT, SELECTION_FRACTION, compared, select
 from ..config import HYPERPARAMETERS, Run
 from ..data import ColoredDigits
-from ..traces import KINDS, Trace
 from ..experiments import REGISTRY
 from ..experiments.core import validation_of
-from ..results import default_store
 from ..methods import ALL_METHODS
+from ..results import default_store
+from ..traces import KINDS, Trace
 
 SHORT = {"test_ood": "Test-OOD", "test_id": "Test-ID", "d_test_id": "D-Test-ID", "validation": "Validation"}
 
@@ -120,7 +120,7 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> 
     lines = []
     for name, method in ALL_METHODS.items():
         told = reported[(reported.method == name) & (reported.metric == metric)].value
-        interval = mean_interval(rows.loc[rows.method == name, metric].to_numpy())
+        interval = accuracy_interval(rows.loc[rows.method == name, metric].to_numpy())
         if len(told) or interval.n:
             value = told.iloc[0] if len(told) else float("nan")
             lines.append((method.title, value, interval.mean, interval.low, interval.high, interval.n))
@@ -144,7 +144,7 @@ def again(rows: pd.DataFrame, fresh: pd.DataFrame, metric: str) -> pd.DataFrame:
         if len(before) or len(after):
             change = unpaired_difference(after, before)
             told = f"{change.mean:.3f} ±{(change.high - change.low) / 2:.3f}" if change.n > 1 else "-"
-            lines.append((method.title, before.mean(), *mean_interval(after), told))
+            lines.append((method.title, before.mean(), *accuracy_interval(after), told))
     return pd.DataFrame(lines, columns=["method", "first", "fresh", "low", "high", "n", "change"])
 
 
@@ -276,11 +276,11 @@ def compare(
     told = reported[reported.metric == metric].set_index(keys).value if len(reported) else pd.Series(dtype=float)
     lines = []
     for key, group in rows.groupby(keys, dropna=False):
-        interval = mean_interval(group[metric].to_numpy())
+        interval = accuracy_interval(group[metric].to_numpy())
         lines.append((*key, _told(told, key), *interval))
     done = {tuple(None if pd.isna(k) else k for k in line[: len(keys)]) for line in lines}
     if not (only_measured and lines):
-        lines += [(*key, v, *mean_interval([])) for key, v in told.items() if tuple(key) not in done]
+        lines += [(*key, v, *accuracy_interval([])) for key, v in told.items() if tuple(key) not in done]
     table = pd.DataFrame(lines, columns=[*keys, "reported", "measured", "low", "high", "n"])
     return _titled(table, keys)
 
