@@ -15,7 +15,8 @@ Where things are, in the order in which a number travels:
 - concluded, `analysis`: `selection`, `intervals`, `reported` (the paper's numbers), `contrasts`, `claims`, `verdicts`; the later
   rule in `restated`, `rule` and `operating`; `sensitivity` and `calibration` of the open choices;
 - shown, `report`: `tables`, `figures`, `style`, `illustrations`, `interactive`, `notebook` (what chapters call), `benchmarked`;
-- for your project, `nn`: the losses as `modules`, `candidates` (queue, chunks), `discriminators`, `penalties`, `gather`.
+- for your project, `nn`: the losses as `modules`, `weigher` (which pairs share a domain?), `candidates` (chunks), `queue`, `caching`,
+  `discriminators`, `penalties`, `monitor` (figures to log), `gather`.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+__version__ = "0.1.0"
+
 if TYPE_CHECKING:
-    from .nn.candidates import NegativeQueue as NegativeQueue
+    from .nn.caching import embed_in_chunks as embed_in_chunks
     from .nn.discriminators import LinearDiscriminator as LinearDiscriminator
     from .nn.discriminators import MLPDiscriminator as MLPDiscriminator
     from .nn.modules import DomainWeightedInfoNCELoss as DomainWeightedInfoNCELoss
@@ -34,11 +37,13 @@ if TYPE_CHECKING:
     from .nn.modules import SupConLoss as SupConLoss
     from .nn.penalties import DomainAdversary as DomainAdversary
     from .nn.penalties import MMDPenalty as MMDPenalty
+    from .nn.queue import NegativeQueue as NegativeQueue
 
 __version__ = "0.1.0"
 _HOMES = {
+    "nn.caching": ("embed_in_chunks",),
     "nn.discriminators": ("LinearDiscriminator", "MLPDiscriminator"),
-    "nn.candidates": ("NegativeQueue",),
+    "nn.queue": ("NegativeQueue",),
     "nn.modules": (
         "DomainWeightedInfoNCELoss",
         "DomainWeightedSupConLoss",

@@ -6,12 +6,14 @@ all training images at the start of an epoch (global) or on each batch anew (bat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 from torch import Tensor
 from torch.nn import functional as F
 
 from . import logistic
+
+FEATURES = ("l2", "raw")
 
 
 def features(z: Tensor, kind: str) -> Tensor:
@@ -23,6 +25,22 @@ def features(z: Tensor, kind: str) -> Tensor:
     raise ValueError(f"features must be 'raw' or 'l2', got {kind!r}.")
 
 
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted linear discriminator, and what it sees of an embedding; see `features`."""
+
+    model: logistic.LogisticModel
+    kind: str = "raw"
+
+    def predict_proba(self, z: Tensor) -> Tensor:
+        """Domain posteriors [..., M, N_D] of embeddings z [..., M, k]; their gradient reaches z."""
+        return self.model.predict_proba(features(z, self.kind))
+
+    def __call__(self, z: Tensor, gradient: bool = False) -> Tensor:
+        """`predict_proba`, outside the gradient unless it is asked for."""
+        return self.predict_proba(z if gradient else z.detach())
+
+
 def fit(
     z: Tensor,
     domains: Tensor,
@@ -32,7 +50,7 @@ def fit(
     kind: str = "raw",
     steps: int | None = None,
     learning_rate: float = 0.01,
-) -> Callable[..., Tensor]:
+) -> Fitted:
     """Fit a linear domain discriminator to each run's embeddings.
 
     Args:
@@ -41,17 +59,9 @@ def fit(
         num_domains: N_D, at least 2.
         l2: penalty, > 0; see `logistic.fit`, as for `steps` and `learning_rate`.
         kind: what the classifier sees of an embedding; see `features`.
-
-    Returns:
-        A function from embeddings [..., M, k] to domain posteriors [..., M, N_D]. No gradient passes through it, unless
-        it is called with ``gradient=True``.
     """
-    model = logistic.fit(features(z, kind), domains, num_domains, l2, steps=steps, learning_rate=learning_rate)
-
-    def posterior(other: Tensor, gradient: bool = False) -> Tensor:
-        return model.predict_proba(features(other if gradient else other.detach(), kind))
-
-    return posterior
+    seen = features(z, kind)
+    return Fitted(logistic.fit(seen, domains, num_domains, l2, steps=steps, learning_rate=learning_rate), kind)
 
 
 def same_domain_probability(

@@ -1,8 +1,12 @@
 """The contrastive losses of the paper: one formula, and the tensors that methods fill it with.
 
-Every loss here is InfoNCE over a similarity matrix with a temperature for each pair and a mask of admitted negatives:
+Every loss here is InfoNCE over a similarity matrix, with a mask of positives, a mask of admitted negatives and a temperature
+for each pair. For anchor i, with the sum over its positives and admitted negatives j::
 
-    l_i = -log  e^{s_ii / tau} / (e^{s_ii / tau} + sum_{j != i, admitted} e^{s_ij / tau_ij})
+    l_i = mean over positives p of  [ log sum_j e^{s_ij / tau_ij}  -  s_ip / tau ],     tau_ip = tau
+
+With one positive this is Eq. 2 of the paper, -log e^{s_ii / tau} / (e^{s_ii / tau} + sum_{j != i} e^{s_ij / tau_ij}); with
+several it is SupCon's L_out (Khosla et al. 2020).
 
 Leading dimensions are independent runs, as in `torch.linalg`: `[N, k]` embeddings give a scalar, `[R, N, k]` give `[R]`.
 Equations are numbered as in arXiv 2601.07748: InfoNCE is Eq. 2, the temperature of a pair Eq. 3, the objective Eq. 4.
@@ -20,9 +24,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
-def _check_views(z: Tensor, z_pos: Tensor) -> None:
-    if z.shape != z_pos.shape or z.dim() < 2:
+def _check_views(z: Tensor, z_pos: Tensor, positive: Tensor | None) -> None:
+    if positive is None and (z.shape != z_pos.shape or z.dim() < 2):
         raise ValueError(f"z and z_pos must share a shape [..., N, k], got {tuple(z.shape)} and {tuple(z_pos.shape)}.")
+    if min(z.dim(), z_pos.dim()) < 2 or z.shape[-1] != z_pos.shape[-1]:
+        raise ValueError(f"z must be [..., N, k] and z_pos [..., M, k], got {tuple(z.shape)} and {tuple(z_pos.shape)}.")
 
 
 def _check_positive(name: str, value: float | Tensor) -> None:
@@ -31,10 +37,10 @@ def _check_positive(name: str, value: float | Tensor) -> None:
         raise ValueError(f"{name} must be > 0, got {value!r}.")
 
 
-def _check_pairs(z: Tensor, **given: Tensor | None) -> None:
+def _check_pairs(n: int, m: int, **given: Tensor | None) -> None:
     for name, value in given.items():
-        if isinstance(value, Tensor) and any(size not in (1, z.shape[-2]) for size in value.shape[-2:]):
-            raise ValueError(f"{name} must be [..., {z.shape[-2]}, {z.shape[-2]}], got {tuple(value.shape)}.")
+        if value is not None and any(size not in (1, whole) for size, whole in zip(reversed(value.shape), (m, n))):
+            raise ValueError(f"{name} must be [..., {n}, {m}], got {tuple(value.shape)}.")
 
 
 def _per_run(value: float | Tensor, like: Tensor) -> Tensor:
@@ -52,6 +58,42 @@ def cosine_similarity(z: Tensor, z_pos: Tensor) -> Tensor:
         return F.normalize(z, dim=-1) @ F.normalize(z_pos, dim=-1).transpose(-1, -2)
 
 
+def anchor_losses(
+    similarity: Tensor,
+    tau: float | Tensor,
+    *,
+    positive: Tensor | None = None,
+    tau_neg: Tensor | None = None,
+    admitted: Tensor | None = None,
+    weight: Tensor | None = None,
+) -> Tensor:
+    """The loss of each anchor (this module's first lines), from its similarities.
+
+    Args:
+        similarity: [..., N, M] of N anchors with M candidates.
+        tau, positive, tau_neg, admitted, weight: see `info_nce`; nothing is checked here.
+
+    Returns:
+        [..., N] in nats; 0 for an anchor without a positive, or without a negative and with one positive.
+    """
+    own = (
+        torch.eye(*similarity.shape[-2:], dtype=torch.bool, device=similarity.device) if positive is None else positive
+    )
+    tau = _per_run(tau, similarity)
+    logits = similarity / (tau if tau_neg is None else torch.where(own, tau, tau_neg))
+    if weight is not None:
+        logits = logits + torch.where(own, 0.0, weight.clamp(min=torch.finfo(weight.dtype).tiny).log())
+    if positive is None:  # the same as below, for less
+        if admitted is not None:
+            logits = logits.masked_fill(~(admitted | own), -torch.inf)
+        return torch.logsumexp(logits, -1) - logits.diagonal(dim1=-2, dim2=-1)
+    count = positive.sum(-1)
+    attracted = logits.masked_fill(~positive, 0.0).sum(-1) / count.clamp(min=1)
+    if admitted is not None:  # an anchor without a positive keeps all its candidates: no gradient is undefined
+        logits = logits.masked_fill(~(admitted | positive | (count == 0)[..., None]), -torch.inf)
+    return torch.where(count > 0, torch.logsumexp(logits, -1) - attracted, 0.0)
+
+
 def info_nce(
     z: Tensor,
     z_pos: Tensor,
@@ -60,20 +102,24 @@ def info_nce(
     tau_neg: Tensor | None = None,
     admitted: Tensor | None = None,
     weight: Tensor | None = None,
+    positive: Tensor | None = None,
 ) -> Tensor:
-    """InfoNCE (Eq. 2), with a temperature for each negative pair (Eq. 4) and a choice of negatives.
+    """InfoNCE (Eq. 2), with a temperature for each negative pair (Eq. 4) and a choice of positives and negatives.
 
     Args:
         z: [..., N, k] anchors.
-        z_pos: [..., N, k] the other view: row i is the positive of anchor i, every other row a negative.
+        z_pos: [..., N, k] the other view: row i is the positive of anchor i, every other row a negative. With `positive`,
+            [..., M, k]: any candidates.
         tau: temperature of the positive pairs, and of the negatives unless `tau_neg` is given; > 0, scalar or [...].
-        tau_neg: [..., N, N] temperatures of the negative pairs, > 0; the diagonal is not used.
-        admitted: [..., N, N] bool, which negatives count; the diagonal is not used (the positive always counts).
-        weight: [..., N, N] factors of the negatives' exponentials, >= 0, as earlier work weights them; the diagonal is
-            not used.
+        tau_neg: [..., N, M] temperatures of the negative pairs, > 0; not used where a pair is positive.
+        admitted: [..., N, M] bool, which negatives count; a positive always counts.
+        weight: [..., N, M] factors of the negatives' exponentials, >= 0, as earlier work weights them; not used where a
+            pair is positive.
+        positive: [..., N, M] bool, which candidates are positives of which anchors; None: row i of anchor i. Several are
+            averaged (SupCon's L_out).
 
     Returns:
-        [...] mean over anchors, in nats.
+        [...] mean over the anchors that have a positive, in nats.
 
     Raises:
         ValueError: if the shapes do not agree or a plain number for `tau` is not positive.
@@ -82,18 +128,14 @@ def info_nce(
     >>> info_nce(z, z, tau=1.0)  # three orthogonal negatives: log(1 + 3 / e)
     tensor(0.7437)
     """
-    _check_views(z, z_pos)
+    _check_views(z, z_pos, positive)
     _check_positive("tau", tau)
-    _check_pairs(z, tau_neg=tau_neg, admitted=admitted, weight=weight)
+    _check_pairs(z.shape[-2], z_pos.shape[-2], tau_neg=tau_neg, admitted=admitted, weight=weight, positive=positive)
     similarity = cosine_similarity(z, z_pos)
-    positive = torch.eye(z.shape[-2], dtype=torch.bool, device=z.device)
-    tau = _per_run(tau, similarity)
-    logits = similarity / (tau if tau_neg is None else torch.where(positive, tau, tau_neg))
-    if weight is not None:
-        logits = logits + torch.where(positive, 0.0, weight.clamp(min=torch.finfo(weight.dtype).tiny).log())
-    if admitted is not None:
-        logits = logits.masked_fill(~(admitted | positive), -torch.inf)
-    return (torch.logsumexp(logits, -1) - logits.diagonal(dim1=-2, dim2=-1)).mean(-1)
+    each = anchor_losses(similarity, tau, positive=positive, tau_neg=tau_neg, admitted=admitted, weight=weight)
+    if positive is None:
+        return each.mean(-1)
+    return each.sum(-1) / positive.any(-1).expand(each.shape).sum(-1).clamp(min=1)
 
 
 def same_domain(domains: Tensor, other: Tensor | None = None) -> Tensor:
@@ -117,7 +159,7 @@ def same_domain_info_nce(z: Tensor, z_pos: Tensor, domains: Tensor, tau: float |
 
 
 def pair_temperature(
-    w: Tensor, tau_alpha: float | Tensor, tau_beta: float | Tensor, tau_min: float, num_domains: int
+    w: Tensor, tau_alpha: float | Tensor, tau_beta: float | Tensor, tau_min: float | Tensor, num_domains: int
 ) -> Tensor:
     """Temperature of each pair, tau_ij = max(tau_alpha + tau_beta (1/N_D - w_ij), tau_min) (Eq. 3).
 
@@ -125,7 +167,7 @@ def pair_temperature(
         w: [..., N, M] probability that a pair shares a domain, in [0, 1].
         tau_alpha: base temperature, > 0, scalar or [...].
         tau_beta: how far w moves it, >= 0, scalar or [...].
-        tau_min: lower bound, > 0.
+        tau_min: lower bound, > 0, a scalar.
         num_domains: N_D, the number of training domains, at least 1.
 
     Returns:
@@ -204,16 +246,18 @@ def mmd(x: Tensor, y: Tensor, bandwidths: Sequence[float]) -> Tensor:
 def domain_mmd(z: Tensor, domains: Tensor, num_domains: int, bandwidths: Sequence[float]) -> Tensor:
     """Mean of `mmd` over those pairs of domains that both have an example in the batch; 0 if there is no such pair.
 
+    Examples of an unknown domain, a negative number, do not count.
+
     Args:
         z: [..., N, k] embeddings.
-        domains: [..., N] domain of each, in range(num_domains).
+        domains: [..., N] domain of each, less than num_domains.
         num_domains: N_D.
         bandwidths: see `mmd`.
 
     Returns:
         [...].
     """
-    member = F.one_hot(domains.long(), num_domains).to(z.dtype)
+    member = (domains[..., None] == torch.arange(num_domains, device=z.device)).to(z.dtype)
     count = member.sum(-2, keepdim=True)
     share = (member / count.clamp(min=1)).expand(*z.shape[:-1], num_domains)
     total, present = z.new_zeros(z.shape[:-2]), z.new_zeros(z.shape[:-2])
@@ -250,6 +294,8 @@ def annealed(progress: float | Tensor) -> float | Tensor:
 def adversarial_loss(z: Tensor, domains: Tensor, weight: Tensor, bias: Tensor, scale: float | Tensor) -> Tensor:
     """DANN's term: the cross entropy of a linear domain classifier, reversed on its way to the encoder.
 
+    Examples of an unknown domain, a negative number, do not count.
+
     Args:
         z: [..., N, k] embeddings.
         domains: [..., N] domain of each.
@@ -260,5 +306,7 @@ def adversarial_loss(z: Tensor, domains: Tensor, weight: Tensor, bias: Tensor, s
         [...] mean cross entropy, in nats.
     """
     logits = reverse_gradient(z, scale) @ weight.transpose(-1, -2) + bias[..., None, :]
-    target = domains.long().expand(z.shape[:-1])[..., None]
-    return -logits.log_softmax(-1).gather(-1, target)[..., 0].mean(-1)
+    known = (domains >= 0).expand(z.shape[:-1])
+    target = domains.long().clamp(min=0).expand(z.shape[:-1])[..., None]
+    log_likelihood = logits.log_softmax(-1).gather(-1, target)[..., 0].masked_fill(~known, 0.0)
+    return -log_likelihood.sum(-1) / known.sum(-1).clamp(min=1)

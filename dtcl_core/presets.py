@@ -30,8 +30,9 @@ PRESETS = {
         "Smoke runs train for a few steps, to show that all works; methods may come out alike, and no number means anything.",
     ),
     "laptop": Preset(3, 100, "short runs of a sub-grid, hours on a CPU at most"),
-    "core": Preset(5, 400, "full runs of the paper's selected cells and a few beside them; part of its grid"),
+    "core": Preset(5, 400, "full runs: a strip of every grid, then what validation selects"),
     "paper": Preset(5, 400, "the paper's grid"),
+    "first": Preset(5, 400, "full runs under the first reading, part of the paper's grid"),
 }
 
 # The experiments; `experiments.REGISTRY` says which runs each needs.

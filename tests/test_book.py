@@ -166,7 +166,11 @@ def test_a_readers_own_project_takes_less_than_forty_lines():
         ("main_table", {"methods": "simclr"}, "unknown method 'simclr'"),
         ("main_table", {"tau_alpha": 0}, "tau_alpha must be a number > 0, got 0"),
         ("main_table", {"device": "tpu"}, "device must be auto, cpu or cuda, got 'tpu'"),
-        ("main_table", {"preset": "big"}, "preset must be one of 'smoke', 'laptop', 'core', 'paper', got 'big'"),
+        (
+            "main_table",
+            {"preset": "big"},
+            "preset must be one of 'smoke', 'laptop', 'core', 'paper', 'first', got 'big'",
+        ),
         ("main_table", {"label_fraction": 0.5}, "label_fraction must be one of 0.01, 0.1, 1.0, got 0.5"),
         ("main_table", {"compute": "yes"}, "compute must be one of True, False, got 'yes'"),
         ("data", {"sigmas": "0,x"}, "sigmas: expected numbers"),

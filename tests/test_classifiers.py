@@ -20,7 +20,7 @@ def data():
 @pytest.mark.parametrize("l2", [0.1, 1.0, 10.0])
 def test_the_linear_one_is_scikit_learns(data, l2):
     z, domains = data
-    ours = LinearDiscriminator(3, l2=l2).fit(z, domains)
+    ours = LinearDiscriminator(3, l2=l2, features="raw").fit(z, domains)
     theirs = LogisticRegression(C=1 / l2, tol=1e-10, max_iter=10_000).fit(z.numpy(), domains.numpy())
     np.testing.assert_allclose(ours.predict_proba(z).numpy(), theirs.predict_proba(z.numpy()), atol=1e-6)
     assert ours.score(z, domains) == pytest.approx(theirs.score(z.numpy(), domains.numpy()))
@@ -74,7 +74,10 @@ def test_mistakes_are_answered_by_one_sentence(kind, data):
     for bad, message in (
         (lambda: kind(1), "num_domains must be an integer >= 2, got 1"),
         (lambda: kind(3, calibrate=1.0), "calibrate must be a number >= 0 and <= 0.9"),
-        (lambda: kind(2).fit(z, domains), r"domains must be in 0 \.\.\. 1, got 0 \.\.\. 2"),
+        (
+            lambda: kind(2).fit(z, domains),
+            r"domains must be in 0 \.\.\. 1, or negative where not known, got 0 \.\.\. 2",
+        ),
         (lambda: kind(3).fit(z[:, 0], domains), "z must be floating embeddings"),
         (lambda: kind(3).fit(z[None], domains[None]), r"z must be \[N, k\]"),
         (lambda: kind(3).fit(z, domains * 0), "all examples are of domain 0: there is nothing to tell apart"),
@@ -92,4 +95,4 @@ def test_a_refit_that_fails_leaves_the_discriminator_as_it_was():
     with pytest.raises(ValueError, match="holds out 0 of 4 examples"):
         known.fit(torch.randn(4, 5), domains[:4])
     assert torch.equal(known.predict_proba(z), before)
-    assert repr(known) == "LinearDiscriminator(num_domains=2, calibrate=0.1, seed=0, l2=1.0)"
+    assert repr(known) == "LinearDiscriminator(num_domains=2, calibrate=0.1, seed=0, features='l2', l2=1.0)"

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from dtcl_core import logistic
 
@@ -101,3 +103,50 @@ def test_float32_features_give_a_float32_model():
 def test_bad_arguments_are_named(l2, classes, message):
     with pytest.raises(ValueError, match=message):
         logistic.fit(torch.zeros(4, 2), torch.tensor([0, 1, 0, 1]), classes, l2)
+
+
+@pytest.mark.parametrize(
+    ("classes", "width", "scale", "l2", "apart"),
+    [(2, 5, 1.0, 1.0, 0.0), (2, 5, 1.0, 1.0, 9.0), (5, 16, 100.0, 0.01, 5.0), (3, 16, 0.01, 1.0, 1.0), (6, 3, 1.0, 1e-4, 30.0)],
+)  # fmt: skip
+def test_lbfgs_finds_the_optimum_that_newton_finds(classes, width, scale, l2, apart):
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randint(classes, (80,), generator=generator)
+    centers = apart * torch.randn(classes, width, generator=generator, dtype=torch.float64)
+    x = scale * (torch.randn(80, width, generator=generator, dtype=torch.float64) + centers[y] + 3.0)
+    exact = logistic.fit(x, y, classes, l2).predict_proba(x)
+    torch.testing.assert_close(
+        logistic.fit(x, y, classes, l2, solver="lbfgs").predict_proba(x), exact, rtol=0, atol=1e-6
+    )
+    single = logistic.fit(x.float(), y, classes, l2, solver="lbfgs")
+    torch.testing.assert_close(single.predict_proba(x.float()).double(), exact, rtol=0, atol=5e-3)
+
+
+def test_lbfgs_treats_runs_apart_and_leaves_unknown_classes_out():
+    generator = torch.Generator().manual_seed(1)
+    x, y = torch.randn(3, 50, 4, generator=generator, dtype=torch.float64), torch.arange(50) % 3
+    unknown = torch.where(torch.arange(50) < 20, -1, y)
+    x[1, 7, 2] = torch.nan
+    together = logistic.fit(x, unknown, 3, 1.0, solver="lbfgs")
+    assert together.weight[1].isnan().all()
+    for r in (0, 2):
+        alone = logistic.fit(x[r, 20:], y[20:], 3, 1.0)
+        torch.testing.assert_close(together.weight[r], alone.weight, rtol=0, atol=1e-6)
+        torch.testing.assert_close(together.bias[r], alone.bias, rtol=0, atol=1e-6)
+    with pytest.raises(ValueError, match="solver must be"):
+        logistic.fit(x, y, 3, 1.0, solver="sgd")
+
+
+def test_lbfgs_makes_no_matrix_of_all_unknowns():
+    class Largest(TorchDispatchMode):
+        numel = 0
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            made = function(*args, **(kwargs or {}))
+            self.numel = max([self.numel, *(t.numel() for t in tree_leaves(made) if isinstance(t, torch.Tensor))])
+            return made
+
+    x, y = torch.randn(128, 512, generator=torch.Generator().manual_seed(0)), torch.arange(128) % 50
+    with Largest() as largest:
+        logistic.fit(x, y, 50, 1.0, solver="lbfgs")
+    assert largest.numel < 2 * 128 * 513

@@ -46,6 +46,50 @@ def test_info_nce_equals_the_written_out_equation(pair):
     assert ours.item() == pytest.approx(loop_info_nce(z, z_pos, 0.3, tau_neg, admitted), rel=1e-10)
 
 
+def test_several_positives_equal_the_written_out_equation():
+    z, c = embeddings(5, 4), embeddings(9, 4, seed=1)
+    generator = torch.Generator().manual_seed(2)
+    tau_neg, weight = 0.1 + torch.rand(2, 5, 9, generator=generator, dtype=torch.float64)
+    admitted, positive = torch.rand(2, 5, 9, generator=generator) > torch.tensor([0.4, 0.7])[:, None, None]
+    positive |= torch.eye(5, 9, dtype=torch.bool)
+    positive[3] = False  # an anchor without a positive does not count
+    s, total = losses.cosine_similarity(z, c), []
+    for i in (0, 1, 2, 4):
+        own = [j for j in range(9) if positive[i, j]]
+        others = [j for j in range(9) if admitted[i, j] and j not in own]
+        terms = [math.exp(s[i, j] / 0.3) for j in own] + [
+            weight[i, j] * math.exp(s[i, j] / tau_neg[i, j]) for j in others
+        ]
+        total.append(math.log(sum(terms)) - sum(float(s[i, j]) / 0.3 for j in own) / len(own))
+    given = {"tau_neg": tau_neg, "admitted": admitted, "weight": weight, "positive": positive}
+    ours = losses.info_nce(z.requires_grad_(), c, 0.3, **given)
+    assert ours.item() == pytest.approx(sum(total) / 4, rel=1e-10)
+    ours.backward()
+    assert z.grad.isfinite().all() and not z.grad[3].any()
+
+
+def test_the_default_positives_are_the_diagonal_and_a_queue_may_follow(pair):
+    z, z_pos = pair
+    own = torch.eye(12, dtype=torch.bool)
+    assert torch.allclose(losses.info_nce(z, z_pos, 0.2, positive=own), losses.info_nce(z, z_pos, 0.2), rtol=1e-12)
+    queue = embeddings(7, 5, seed=2)
+    q, k, old = (F.normalize(t, dim=-1) for t in (z, z_pos, queue))
+    logits = torch.cat([(q * k).sum(-1, keepdim=True), q @ old.T], 1) / 0.2  # MoCo's Algorithm 1
+    first, queued = torch.eye(12, 19, dtype=torch.bool), torch.arange(19) >= 12
+    ours = losses.info_nce(z, torch.cat([z_pos, queue]), 0.2, positive=first, admitted=queued.expand(12, -1))
+    assert torch.allclose(ours, F.cross_entropy(logits, torch.zeros(12, dtype=torch.long)))
+
+
+def test_examples_of_unknown_domain_meet_no_penalty():
+    z, domains = embeddings(8, 3), torch.tensor([0, 1, -1, 0, -1, 1, 1, 0])
+    known = domains >= 0
+    for penalty in (
+        lambda z, d: losses.domain_mmd(z, d, 2, (1.0,)),
+        lambda z, d: losses.adversarial_loss(z, d, embeddings(2, 3), torch.zeros(2, dtype=torch.float64), 0.5),
+    ):
+        assert torch.allclose(penalty(z, domains), penalty(z[known], domains[known]))
+
+
 def test_collapsed_embeddings_give_log_n():
     z = torch.ones(9, 4)
     assert losses.info_nce(z, z, 0.07).item() == pytest.approx(math.log(9), rel=1e-6)

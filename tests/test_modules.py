@@ -10,7 +10,6 @@ from torch.nn import functional as F
 
 from dtcl_core import discriminator, losses
 from dtcl_core.losses import cosine_similarity
-from dtcl_core.nn.candidates import NegativeQueue
 from dtcl_core.nn.discriminators import LinearDiscriminator
 from dtcl_core.nn.modules import (
     DomainWeightedInfoNCELoss,
@@ -20,6 +19,7 @@ from dtcl_core.nn.modules import (
     SupConLoss,
 )
 from dtcl_core.nn.penalties import DomainAdversary, MMDPenalty
+from dtcl_core.nn.queue import NegativeQueue
 
 N, K, D = 24, 6, 3
 
@@ -59,10 +59,12 @@ def test_info_nce_is_the_functional_form(batch, chunk_size):
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_the_papers_loss_is_the_functional_form(batch, chunk_size, weighting, symmetric):
     z0, z1, domains = batch
-    fitted = discriminator.fit(torch.cat([z0, z1]), torch.cat([domains, domains]), D)
+    fitted = discriminator.fit(torch.cat([z0, z1]), torch.cat([domains, domains]), D, kind="l2")
 
     def one_way(z, z_pos):
-        w = discriminator.same_domain_probability(fitted(z_pos), domains, weighting, fitted(z))
+        w = discriminator.same_domain_probability(
+            fitted.predict_proba(z_pos.detach()), domains, weighting, fitted.predict_proba(z.detach())
+        )
         return losses.domain_weighted_info_nce(z, z_pos, w, 0.2, 0.3, 0.01, D)
 
     reference = (one_way(z0, z1) + one_way(z1, z0)) / 2 if symmetric else one_way(z0, z1)
@@ -147,7 +149,7 @@ def test_nt_xent_equals_lightly(batch):
 def test_weighted_supcon_is_the_written_out_sum(batch, chunk_size):
     z0, z1, domains = batch
     labels, z, d = torch.arange(N) % 4, torch.cat([z0, z1]), torch.cat([domains, domains])
-    q = discriminator.fit(z, d, D)(z)
+    q = discriminator.fit(z, d, D, kind="l2").predict_proba(z.detach())
     s, total = cosine_similarity(z, z), 0.0
     for i in range(2 * N):
         tau = [max(0.2 + 0.3 * (1 / D - float(q[a, d[i]])), 0.01) for a in range(2 * N)]
@@ -194,9 +196,9 @@ def test_places_not_yet_filled_do_not_count(batch):
 def test_queued_negatives_have_temperatures_of_their_own(batch, weighting):
     z0, z1, domains = batch
     queue = filled_queue(batch, size=30)
-    posterior = discriminator.fit(torch.cat([z0, z1]), torch.cat([domains, domains]), D)
-    belief = F.one_hot(domains, D).double() if weighting == "negatives" else posterior(z0)
-    tau = losses.pair_temperature(belief @ posterior(queue.z).T, 0.2, 0.3, 0.01, D)
+    posterior = discriminator.fit(torch.cat([z0, z1]), torch.cat([domains, domains]), D, kind="l2")
+    belief = F.one_hot(domains, D).double() if weighting == "negatives" else posterior.predict_proba(z0.detach())
+    tau = losses.pair_temperature(belief @ posterior.predict_proba(queue.z.detach()).T, 0.2, 0.3, 0.01, D)
     s = cosine_similarity(z0, queue.z) / tau
     positive = cosine_similarity(z0, z1).diagonal()[:, None] / 0.2
     reference = (torch.cat([positive, s], 1).logsumexp(1) - positive[:, 0]).mean()
@@ -223,8 +225,7 @@ def test_negatives_pushed_without_domains_serve_the_losses_that_need_none(batch)
     unknown.push(known.z)
     for loss_fn in (InfoNCELoss(), DomainWeightedInfoNCELoss(num_domains=D)):
         assert torch.equal(loss_fn(z0, z1, domains, queue=unknown), loss_fn(z0, z1, domains, queue=known))
-    with pytest.raises(ValueError, match="no example has a negative of its own domain"):
-        SameDomainInfoNCELoss()(z0, z1, domains, queue=unknown)
+    assert SameDomainInfoNCELoss()(z0, z1, domains, queue=unknown) == 0
 
 
 def test_independent_runs_may_have_domains_of_their_own(batch):
@@ -234,8 +235,7 @@ def test_independent_runs_may_have_domains_of_their_own(batch):
     apart, alike = torch.tensor([0, 1]), torch.tensor([1, 1])
     together = SameDomainInfoNCELoss()(*twice, torch.stack([apart, alike]))
     torch.testing.assert_close(together, torch.stack([z0.new_zeros(()), SameDomainInfoNCELoss()(z0, z1, alike)]))
-    with pytest.raises(ValueError, match="no example has a negative of its own domain"):
-        SameDomainInfoNCELoss()(*twice, torch.stack([apart, apart]))
+    assert not SameDomainInfoNCELoss()(*twice, torch.stack([apart, apart])).any()
 
 
 # --- memory, precision, compilation -----------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ def test_the_mmd_penalty_is_the_functional_form(batch):
 
 def test_the_adversary_turns_the_encoders_gradient_around(batch):
     z0, _, domains = batch
-    adversary = DomainAdversary(K, D, lambda_=0.7).double()
+    adversary = DomainAdversary(K, D, lambda_=0.7, normalize=False).double()
     plain = F.cross_entropy(adversary.classifier(z0), domains)
     term = adversary(z0, domains)
     torch.testing.assert_close(term, plain)
@@ -363,14 +363,12 @@ class Answering:
         (lambda: WEIGHTED(Z, Z), r"DomainWeightedInfoNCELoss needs domains: call loss\(z0, z1, domains\)"),
         (lambda: WEIGHTED(Z, Z, DOMAINS[:5]), r"domains must be integers \[6\], one an example"),
         (lambda: WEIGHTED(Z, Z, DOMAINS.float()), "domains must be integers"),
-        (lambda: WEIGHTED(Z, Z, DOMAINS + 1), r"domains must be in 0 \.\.\. 1, got 1 \.\.\. 2"),
+        (lambda: WEIGHTED(Z, Z, DOMAINS + 1), r"domains must be in 0 \.\.\. 1, or negative where not known, got 1 \.\.\. 2"),
         (lambda: WEIGHTED(Z, HOLED, DOMAINS), "z1 holds NaN or infinite values"),
         (lambda: WEIGHTED(HOLED, Z, DOMAINS), "z0 holds NaN or infinite values"),
         (lambda: WEIGHTED(Z.long(), Z.long(), DOMAINS), "z0 must be floating embeddings"),
-        (lambda: WEIGHTED(Z, Z, DOMAINS * 0), "all examples are of domain 0: a discriminator fitted on this batch"),
         (lambda: InfoNCELoss()(Z[:1], Z[:1]), "a batch of 1 has no negatives to contrast with"),
         (lambda: SupConLoss()(Z[:1], Z[:1], DOMAINS[:1]), "a batch of 1 has no negatives"),
-        (lambda: InfoNCELoss()(Z, Z, queue=NegativeQueue(3, 4)), "an empty queue has no negatives"),
         (lambda: InfoNCELoss(0.0), "tau must be a number > 0, got 0.0"),
         (lambda: InfoNCELoss(chunk_size=0), "chunk_size must be an integer >= 1, got 0"),
         (lambda: DomainWeightedInfoNCELoss(-0.1, num_domains=2), "tau_alpha must be a number > 0, got -0.1"),
@@ -397,8 +395,6 @@ class Answering:
         (lambda: InfoNCELoss()(Z.numpy(), Z.numpy()), "z0 must be a tensor, got ndarray"),
         (lambda: WEIGHTED(Z, Z, DOMAINS.tolist()), "domains must be a tensor, got list"),
         (lambda: SupConLoss()(Z, Z, None), r"labels must be integers \[N\], .* got NoneType"),
-        (lambda: SameDomainInfoNCELoss()(Z, Z, DOMAINS - 1), r"domains must be 0 or more, got -1 \.\.\. 0"),
-        (lambda: SameDomainInfoNCELoss()(Z, Z, torch.arange(6)), "no example has a negative of its own domain"),
         (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=3), r"an object with predict_proba\(z\), got 3"),
         (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=LinearDiscriminator), r"must be an object with predict_proba"),
         (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=LogisticRegression().fit(Z, DOMAINS))(Z, Z, DOMAINS),
@@ -423,15 +419,13 @@ class Answering:
         (lambda: LinearDiscriminator(2).fit(Z, DOMAINS).predict(Z[:, :3]), r"z must be embeddings \[\.\.\., N, 4\]"),
         (lambda: LinearDiscriminator(2).fit(Z, DOMAINS).score(Z, DOMAINS[:5]), r"domains must be integers \[6\]"),
         (lambda: MMDPenalty(2)(Z, None), "domains must be a tensor, got NoneType"),
-        (lambda: MMDPenalty(2)(Z, DOMAINS * 0), "all examples are of domain 0: there is nothing to tell apart"),
         (lambda: MMDPenalty(2, 1.0), "bandwidths must be one or more numbers, got 1.0"),
         (lambda: MMDPenalty(2, ()), "bandwidths must be one or more numbers"),
         (lambda: DomainAdversary(4, 2)(Z, None), "domains must be a tensor, got NoneType"),
         (lambda: DomainAdversary(5, 2)(Z, DOMAINS), r"z must have 5 dimensions, got \(6, 4\)"),
         (lambda: DomainAdversary(4, 2)(Z, DOMAINS, progress=-5), "progress must be a number >= 0 and <= 1, got -5"),
         (lambda: DomainAdversary(4, 2)(Z, DOMAINS, progress=float("nan")), "progress must be a number"),
-        (lambda: NegativeQueue(3, 4).push(Z, DOMAINS + 0.7), "domains must be integers >= 0, got torch.float32"),
-        (lambda: NegativeQueue(3, 4).push(Z, DOMAINS - 1), "domains must be integers >= 0, got torch.int64, lowest -1"),
+        (lambda: NegativeQueue(3, 4).push(Z, DOMAINS + 0.7), "domains must be integers, got torch.float32"),
         (lambda: NegativeQueue(3, 4).push(Z[:, :3], DOMAINS), r"z must be \[N, 4\] and domains \[N\]"),
     ],
 )  # fmt: skip
@@ -487,7 +481,6 @@ def one_process(rank, world, path, results):
         "widths": lambda: InfoNCELoss(gather=True)(x0[:, : 3 + rank], x1[:, : 3 + rank]),
         "one is NaN": lambda: InfoNCELoss(gather=True)(x0 / rank, x1),
         "one has no labels": lambda: SupConLoss(gather=True)(x0, x1, labels if rank else None),
-        "empty queue": lambda: InfoNCELoss(gather=True)(x0, x1, queue=NegativeQueue(3, 5)),
         "one pushes floats": lambda: NegativeQueue(3, 5).push(x0, domains if rank else domains.double(), gather=True),
         "unequal pushes": lambda: NegativeQueue(3, 5).push(x0[: 3 + rank], gather=True),
     }
@@ -526,7 +519,6 @@ def test_two_processes_that_gather_equal_one(tmp_path):
     assert all("one width and dtype" in found[r]["widths"] for r in range(2))
     assert "z0 holds NaN" in found[0]["one is NaN"] and "process 0 was given" in found[1]["one is NaN"]
     assert "got NoneType" in found[0]["one has no labels"] and "process 0" in found[1]["one has no labels"]
-    assert all("an empty queue has no negatives" in found[r]["empty queue"] for r in range(2))
     assert "got torch.float64" in found[0]["one pushes floats"] and "process 0" in found[1]["one pushes floats"]
     assert all("of one size on all processes, got [3, 4]" in found[r]["unequal pushes"] for r in range(2))
     assert found[0]["queue"] == found[1]["queue"] and found[0]["queue"][1][8:] == domains.tolist()

@@ -17,6 +17,7 @@ from ..config import Protocol, Run
 from ..console import STOPPED, stop_requests
 from ..engine.device import check_precision_name, resolve_device
 from ..experiments import BESIDE, OUTSIDE, PRESETS, REGISTRY, wants_trace
+from ..experiments.core import Validation, nothing
 from ..results import Store
 from . import audit, local, selfcheck
 
@@ -28,16 +29,21 @@ def run(options: argparse.Namespace) -> int:
     check_precision_name(options.precision)
     # Where Ray trains, its cluster decides what there is.
     device = options.device if options.engine == "ray" else str(resolve_device(options.device))
-    experiment = REGISTRY[options.experiment]
-    runs = experiment.runs(
-        options.preset,
-        seeds=options.seeds,
-        epochs=options.epochs,
-        sigma=options.sigma,
-        methods=options.methods,
-        tau_alpha=options.tau_alpha,
-    )
+
+    def ask(validation: Validation) -> list[Run]:
+        return REGISTRY[options.experiment].runs(
+            options.preset,
+            seeds=options.seeds,
+            epochs=options.epochs,
+            sigma=options.sigma,
+            methods=options.methods,
+            tau_alpha=options.tau_alpha,
+            validation=validation,
+        )
+
+    ask(nothing)  # a slip in an option is refused before rows are read
     store = Store(options.results or local.default_store(options.preset).path)
+    runs = ask(local.validation_of(store.rows()))
     if options.fresh:
         runs = fresh(options.experiment, runs, store)
     if options.shard:
@@ -49,8 +55,9 @@ def run(options: argparse.Namespace) -> int:
     if missing:
         print(f"Training {missing} on {device}{' through Ray' if options.engine == 'ray' else ''}.", flush=True)
         try:
-            local.compute(
-                runs,
+            local.compute_all(
+                # What a part of a job array selects waits for the other parts: the same command trains it then.
+                (lambda validation: runs) if options.fresh or options.shard else ask,
                 store,
                 device,
                 precision=options.precision,
@@ -63,7 +70,11 @@ def run(options: argparse.Namespace) -> int:
             left = len(store.missing(runs, wants_trace))
             print(f"Stopped with {left} of {len(runs)} runs to go. The same command goes on from here.", flush=True)
             return STOPPED
-        print(f"All {len(runs)} runs exist now.")
+        before = len(runs)
+        if not (options.fresh or options.shard):
+            runs = ask(local.validation_of(store.rows()))
+        selected = f", {len(runs) - before} of which the others selected" if len(runs) > before else ""
+        print(f"All {len(runs)} runs exist now{selected}.")
     if PRESETS[options.preset].caution:
         print(PRESETS[options.preset].caution)
     rows = store.rows()
@@ -104,8 +115,8 @@ def status(options: argparse.Namespace) -> int:
 
     for name, experiment in REGISTRY.items():
         for preset in PRESETS:
-            runs = {run.key: run for run in experiment.runs(preset)}
             store, present = stores[preset == "smoke"], rows[preset == "smoke"]
+            runs = {run.key: run for run in experiment.runs(preset, validation=local.validation_of(present))}
             left = [run for key, run in runs.items() if key not in present or lacks_trace(run, store)]
             images = sum(local.image_epochs(run) for run in left)
             lines.append(

@@ -11,7 +11,7 @@ import hashlib
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
@@ -29,6 +29,7 @@ from ..encoder import IMAGE_SIZE, dropout_shapes
 from ..engine.device import free_bytes, is_accelerator, release_memory, resolve_device, resolve_precision
 from ..engine.provenance import machine
 from ..engine.streams import stream_of
+from ..experiments.core import CHANCE, Validation
 from ..presets import ENGINES
 from ..results import Store, default_path, make_rows
 
@@ -45,6 +46,41 @@ MEMORY_SHARE = 0.7  # of what is free, for what the estimate below leaves out
 def default_store(preset: str) -> Store:
     """Where a preset's rows belong: the committed results, or for `smoke` a folder beside them that is not committed."""
     return Store(default_path() / "smoke" if preset == "smoke" else default_path())
+
+
+def validation_of(rows: Mapping[str, Mapping[str, Any]]) -> Validation:
+    """What rows tell of validation accuracy at 1 % of labels, by which `experiments.core` goes on; chance for what diverged.
+
+    Args:
+        rows: by key, as from `Store.rows`.
+    """
+
+    def told(run: Run) -> float | None:
+        row = rows.get(run.key)
+        if row is None:
+            return None
+        return row["metrics"]["0.01"]["validation"] if row["status"] == "ok" else CHANCE
+
+    return told
+
+
+def compute_all(ask: Callable[[Validation], Sequence[Run]], store: Store, device: str = "auto", **options: Any) -> int:
+    """`compute` what is asked for, and go on while rows that came make it ask for more.
+
+    Args:
+        ask: the runs wanted, from what is known of validation accuracies.
+        store: where rows are looked for and added.
+        device, options: see `compute`.
+
+    Returns:
+        How many runs were trained.
+    """
+    trained, before = 0, None
+    while True:
+        runs = ask(validation_of(store.rows()))
+        if before is not None and set(runs) <= before:
+            return trained
+        trained, before = trained + compute(runs, store, device, **options), {*runs, *(before or ())}
 
 
 def bytes_of_run(protocol: Protocol, precision: str) -> int:

@@ -1,28 +1,23 @@
 """Contrast of anchors with any candidates: the objective behind `modules`, in pieces of any size.
 
-`losses` writes InfoNCE for two views of a batch. Elsewhere the candidates of an anchor are other things: embeddings of
-other machines, a queue, several positives. What they all share::
-
-    l_i = mean over positives p of  [ log sum_a e^{s_ia / tau_ia}  -  s_ip / tau ],   tau_ia = tau for positives a,
-
-where a runs over the admitted candidates (SupCon's L_out; with one positive, InfoNCE). Nothing N x M is given: who is a
-positive, who is admitted and w_ij = <a_i, q_j> all follow from vectors, so a chunk of anchors can be computed alone, and
-again in the backward pass, and memory grows with the chunk.
+The candidates of an anchor may be the other view of the batch, both views, embeddings of other machines or a queue. Nothing
+N x M is given: who is a positive, who is admitted and w_ij = <a_i, q_j> all follow from vectors. So a chunk of anchors can be
+computed alone (`losses.anchor_losses`), and again in the backward pass, and memory grows with the chunk.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from ..checks import checked_number
-from ..losses import pair_temperature
+from ..checks import widened
+from ..losses import anchor_losses, pair_temperature, same_domain
 from . import gather as processes
-from .discriminators import INTEGERS, widened
 
 
 @dataclass(frozen=True)
@@ -33,7 +28,7 @@ class Candidates:
         z: [..., M, k] embeddings, any length.
         id: int [M]: an anchor and a candidate with the same id are a positive pair.
         is_negative: bool [M], whether a candidate counts as a negative of anchors with another id; None: all do.
-        domains: [..., M] domain of each; needed to admit negatives of the anchor's domain only.
+        domains: [..., M] domain of each, negative where it is not known.
         posterior: [..., M, D] domain probabilities; needed to weigh pairs.
     """
 
@@ -52,7 +47,7 @@ class Anchors:
         z: [..., N, k] embeddings, any length.
         id: int [N], see `Candidates`.
         itself: int [N], the place of the anchor itself among the candidates, which never counts; None: it is not there.
-        domains: [..., N] domain of each; needed to admit negatives of the anchor's domain only.
+        domains: [..., N] domain of each, negative where it is not known.
         belief: [..., N, D] what is believed of its domain: one-hot where it is known, a posterior where it is not.
     """
 
@@ -62,6 +57,19 @@ class Anchors:
     domains: Tensor | None = None
     belief: Tensor | None = None
 
+    def chunks(self, size: int | None) -> Iterator[Anchors]:
+        """The anchors, `size` at a time; all at once for None."""
+        count = self.z.shape[-2]
+        for start in range(0, count, size or count):
+            rows = slice(start, start + (size or count))
+            yield Anchors(
+                self.z[..., rows, :],
+                self.id[rows],
+                None if self.itself is None else self.itself[rows],
+                None if self.domains is None else self.domains[..., rows],
+                None if self.belief is None else self.belief[..., rows, :],
+            )
+
 
 @dataclass(frozen=True)
 class Temperatures:
@@ -69,43 +77,99 @@ class Temperatures:
 
     tau_alpha: float | Tensor
     tau_beta: float | Tensor = 0.0
-    tau_min: float = 0.01
+    tau_min: float | Tensor = 0.01
     num_domains: int = 2
 
 
-def _rows(
-    z: Tensor,
-    anchor_id: Tensor,
-    itself: Tensor | None,
-    domains: Tensor | None,
-    belief: Tensor | None,
-    c: Tensor,
-    other: Candidates,
-    tau: Temperatures,
+# --- who is contrasted with whom ----------------------------------------------------------------------------------------
+
+
+def across_views(z: Tensor, z_pos: Tensor, domains: Tensor | None, gather: bool) -> tuple[Anchors, Candidates]:
+    """Anchors z [..., N, k] in one view; candidates in the other, z_pos, with `gather` of all processes."""
+    place = torch.arange(z.shape[-2], device=z.device)
+    pool, owners, identity = z_pos, domains, place
+    if gather:
+        pool, owners = processes.all_gather(z_pos), None if domains is None else processes.all_gather(domains)
+        identity = torch.arange(pool.shape[0], device=z.device)
+        place = place + processes.rank() * z.shape[0]
+    return Anchors(z, place, domains=domains), Candidates(pool, identity, domains=owners)
+
+
+def across_queue(
+    z: Tensor, z_pos: Tensor, domains: Tensor | None, queued: tuple[Tensor, Tensor, Tensor]
+) -> tuple[Anchors, Candidates]:
+    """Anchors z [..., N, k] in one view; positives in the other, and negatives in a queue.
+
+    Args:
+        queued: the queue's embeddings [M, k], their domains [M], and which places are filled [M].
+    """
+    place = torch.arange(z.shape[-2], device=z.device)
+    others, queued_domains, filled = (t.to(z.device) for t in queued)
+    pool = torch.cat([z_pos, others.to(z_pos).expand(*z_pos.shape[:-2], -1, -1)], -2)
+    owners = None
+    if domains is not None:
+        owners = torch.cat([domains, queued_domains.to(domains).expand(*domains.shape[:-1], -1)], -1)
+    identity = torch.cat([place, torch.full_like(queued_domains, -1)])
+    is_negative = torch.cat([torch.zeros_like(place, dtype=torch.bool), filled])
+    return Anchors(z, place, domains=domains), Candidates(pool, identity, is_negative, owners)
+
+
+def within_both(
+    z0: Tensor, z1: Tensor, ids: Tensor, domains: Tensor | None, gather: bool
+) -> tuple[Anchors, Candidates]:
+    """Both views [..., N, k] are anchors, and candidates of all others; ids int [N] say who is whose positive."""
+    z, ids = torch.cat([z0, z1], -2), torch.cat([ids, ids])
+    domains = None if domains is None else torch.cat([domains, domains], -1)
+    itself = torch.arange(z.shape[-2], device=z.device)
+    pool, identity, owners = z, ids, domains
+    if gather:
+        pool, identity = processes.all_gather(z), processes.all_gather(ids)
+        owners = None if domains is None else processes.all_gather(domains)
+        itself = itself + processes.rank() * z.shape[0]
+    return Anchors(z, ids, itself, domains), Candidates(pool, identity, domains=owners)
+
+
+# --- the objective ------------------------------------------------------------------------------------------------------
+
+
+def pairs_of(
+    anchors: Anchors, candidates: Candidates, tau: Temperatures, own_domain: bool = False
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Which pairs are positive and which admitted [N, M] (or [..., N, M]), and temperatures of negatives [..., N, M]."""
+    positive = anchors.id[:, None] == candidates.id
+    admitted = torch.ones_like(positive) if candidates.is_negative is None else positive | candidates.is_negative
+    if anchors.itself is not None:
+        other = anchors.itself[:, None] != torch.arange(candidates.z.shape[-2], device=candidates.z.device)
+        positive, admitted = positive & other, admitted & other
+    if own_domain and anchors.domains is not None and candidates.domains is not None:
+        known = (anchors.domains >= 0)[..., None]  # unknown domains are nobody's own
+        admitted = admitted & (positive | (known & same_domain(anchors.domains, candidates.domains)))
+    if anchors.belief is None or candidates.posterior is None:
+        return positive, admitted, None
+    w = (anchors.belief @ candidates.posterior.transpose(-1, -2)).to(candidates.z.dtype)
+    return positive, admitted, pair_temperature(w, tau.tau_alpha, tau.tau_beta, tau.tau_min, tau.num_domains)
+
+
+def _chunk_losses(
+    anchors: Anchors, candidates: Candidates, tau: Temperatures, own_domain: bool
 ) -> tuple[Tensor, Tensor]:
-    """Losses [..., n] of anchors z [..., n, k] against candidates c [..., M, k] of unit length, and who has a positive."""
-    positive = anchor_id[:, None] == other.id
-    admitted = torch.ones_like(positive) if other.is_negative is None else positive | other.is_negative
-    if itself is not None:
-        alone = itself[:, None] == torch.arange(c.shape[-2], device=c.device)
-        positive, admitted = positive & ~alone, admitted & ~alone
-    if domains is not None and other.domains is not None:
-        admitted = admitted & (positive | (domains[..., :, None] == other.domains[..., None, :]))
-    pairs = torch.as_tensor(tau.tau_alpha, dtype=z.dtype, device=z.device)[..., None, None]
-    if belief is not None and other.posterior is not None:
-        w = belief @ other.posterior.transpose(-1, -2)
-        shifted = pair_temperature(w.to(z.dtype), tau.tau_alpha, tau.tau_beta, tau.tau_min, tau.num_domains)
-        pairs = torch.where(positive, pairs, shifted)
-    logits = (z @ c.transpose(-1, -2)) / pairs
-    count = positive.sum(-1)
-    counts = count > 0  # the others' rows keep all their candidates, so that no gradient is undefined
-    total = logits.masked_fill(~(admitted | ~counts[:, None]), -torch.inf).logsumexp(-1)
-    drawn = logits.masked_fill(~positive, 0.0).sum(-1) / count.clamp(min=1)
-    return torch.where(counts, total - drawn, 0.0), counts
+    """Losses [..., n] of anchors, and which of them have a positive [n]; all embeddings of unit length."""
+    positive, admitted, tau_neg = pairs_of(anchors, candidates, tau, own_domain)
+    similarity = anchors.z @ candidates.z.transpose(-1, -2)
+    each = anchor_losses(similarity, tau.tau_alpha, positive=positive, tau_neg=tau_neg, admitted=admitted)
+    return each, positive.any(-1)
 
 
-def contrast(anchors: Anchors, candidates: Candidates, tau: Temperatures, chunk_size: int | None = None) -> Tensor:
-    """Mean loss over the anchors that have a positive.
+def contrast(
+    anchors: Anchors,
+    candidates: Candidates,
+    tau: Temperatures,
+    chunk_size: int | None = None,
+    *,
+    own_domain: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """The loss of the anchors (`losses.info_nce`).
 
     Args:
         anchors: N of them.
@@ -113,97 +177,20 @@ def contrast(anchors: Anchors, candidates: Candidates, tau: Temperatures, chunk_
         tau: temperatures; a tau_alpha or tau_beta with leading dimensions is one value a run.
         chunk_size: anchors computed at a time, each chunk again in the backward pass; None computes all at once. The
             value does not depend on it, up to rounding; peak memory is a few `chunk_size` x M matrices.
+        own_domain: whether only negatives of the anchor's own domain are admitted.
+        reduction: "mean" over the anchors that have a positive, or "none".
 
     Returns:
-        [...] in nats. In float32 or better whatever the embeddings' type, under autocast too.
+        [...], or [..., N] for "none", where an anchor without a positive has 0; in nats. In float32 or better whatever the
+        embeddings' type, under autocast too.
     """
     with torch.autocast(anchors.z.device.type, enabled=False):
-        z, c = (F.normalize(widened(e), dim=-1) for e in (anchors.z, candidates.z))
-        size = z.shape[-2] if chunk_size is None else chunk_size
+        anchors = replace(anchors, z=F.normalize(widened(anchors.z), dim=-1))
+        candidates = replace(candidates, z=F.normalize(widened(candidates.z), dim=-1))
+        again = chunk_size is not None and torch.is_grad_enabled()
         parts = []
-        for start in range(0, z.shape[-2], size):
-            rows = slice(start, start + size)
-            inputs = (
-                z[..., rows, :],
-                anchors.id[rows],
-                None if anchors.itself is None else anchors.itself[rows],
-                None if anchors.domains is None else anchors.domains[..., rows],
-                None if anchors.belief is None else anchors.belief[..., rows, :],
-                c,
-                candidates,
-                tau,
-            )
-            again = chunk_size is not None and torch.is_grad_enabled()
-            parts.append(checkpoint(_rows, *inputs, use_reentrant=False) if again else _rows(*inputs))
-        total = torch.stack([loss.sum(-1) for loss, _ in parts]).sum(0)
-        return total / torch.stack([counts.sum() for _, counts in parts]).sum().clamp(min=1)
-
-
-class NegativeQueue(nn.Module):
-    """Negatives from earlier batches, as in MoCo (He et al. 2020): the newest `size` embeddings and their domains.
-
-    Args:
-        size: how many are kept.
-        dim: k of the embeddings.
-
-    It starts empty. The domain posteriors of what it holds are taken anew at each use, with the discriminator of that
-    moment, so they are never stale. Its contents ([size, k] embeddings, [size] domains, [size] which are filled) are
-    buffers: saved with the model, moved with it, outside the gradient.
-    """
-
-    z: Tensor
-    domains: Tensor
-    filled: Tensor
-
-    def __init__(self, size: int, dim: int):
-        super().__init__()
-        self.size = int(checked_number("size", size, 1, integer=True))
-        self.register_buffer("z", torch.zeros(self.size, int(checked_number("dim", dim, 1, integer=True))))
-        self.register_buffer("domains", torch.zeros(self.size, dtype=torch.long))
-        self.register_buffer("filled", torch.zeros(self.size, dtype=torch.bool))
-
-    @torch.no_grad()
-    def push(self, z: Tensor, domains: Tensor | None = None, *, gather: bool = False) -> None:
-        """Add embeddings z [N, k], and drop the oldest; with `gather`, those of all processes.
-
-        Args:
-            z: [N, k] embeddings; kept in the queue's own precision.
-            domains: int [N], >= 0. `SameDomainInfoNCELoss` needs them: examples pushed without share nobody's domain.
-            gather: push the embeddings of all processes of `torch.distributed`, which must push equally many.
-
-        Raises:
-            ValueError: for shapes that do not agree, domains that are no integers >= 0, or embeddings that are not finite.
-        """
-        problem = None
-        try:
-            self._check(z, domains)
-        except ValueError as error:
-            problem = error
-        processes.check_alike(z, problem, gather)
-        z, domains = z.detach(), torch.full_like(z[:, 0], -1, dtype=torch.long) if domains is None else domains.long()
-        if gather:  # where they are: processes may exchange on a GPU only
-            z, domains = processes.all_gather(z), processes.all_gather(domains)
-        z, domains = z[-self.size :].to(self.z), domains[-self.size :].to(self.domains)
-        here = torch.ones(len(z), dtype=torch.bool, device=self.filled.device)
-        for name, new in (("z", z), ("domains", domains), ("filled", here)):
-            kept = getattr(self, name)
-            kept.copy_(torch.cat([kept, new])[-self.size :])
-
-    def _check(self, z: Tensor, domains: Tensor | None) -> None:
-        """Raise ValueError for what would spoil the queue."""
-        for name, value in (("z", z), ("domains", domains)):
-            if not isinstance(value, Tensor) and (name == "z" or value is not None):
-                raise ValueError(f"{name} must be a tensor, got {type(value).__name__}.")
-        given = None if domains is None else tuple(domains.shape)
-        if z.dim() != 2 or z.shape[-1] != self.z.shape[-1] or (domains is not None and given != tuple(z.shape[:1])):
-            raise ValueError(f"z must be [N, {self.z.shape[-1]}] and domains [N], got {tuple(z.shape)} and {given}.")
-        if domains is not None and domains.dtype not in INTEGERS:
-            raise ValueError(f"domains must be integers >= 0, got {domains.dtype}.")
-        if domains is not None and bool((domains < 0).any()):
-            raise ValueError(f"domains must be integers >= 0, got {domains.dtype}, lowest {domains.min().item()}.")
-        if not bool(z.to(self.z).isfinite().all()):
-            raise ValueError(f"z holds NaN or infinite values (as {self.z.dtype}); they would stay in the queue.")
-
-    def extra_repr(self) -> str:
-        """The settings, as `print(module)` shows them."""
-        return f"size={self.size}, dim={self.z.shape[-1]}"
+        for chunk in anchors.chunks(chunk_size):
+            inputs = (chunk, candidates, tau, own_domain)
+            parts.append(checkpoint(_chunk_losses, *inputs, use_reentrant=False) if again else _chunk_losses(*inputs))
+        each, counted = torch.cat([each for each, _ in parts], -1), torch.cat([counted for _, counted in parts])
+        return each if reduction == "none" else each.sum(-1) / counted.sum().clamp(min=1)

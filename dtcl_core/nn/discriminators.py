@@ -2,22 +2,26 @@
 
 Global or batch-level is a matter of what they are fitted on: all embeddings once an epoch, or each batch anew. Their
 posteriors decide temperatures, so how sharp they are matters; with `calibrate`, a share of the examples is held out and the
-logits are divided by the temperature under which those are most likely (Guo et al. 2017).
+logits are divided by the temperature under which those are most likely (Guo et al. 2017). They are modules, so that what
+they learned is saved with a loss and moves with it.
+
+All of them see an embedding's direction (``features="l2"``), which is all that the losses see. The paper's text gives the
+discriminator the embedding itself: that is ``features="raw"``, with posteriors that sharpen as embeddings grow.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import logistic
-from ..checks import checked_number
-
-INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
+from ..checks import check_embeddings, checked_choice, checked_number, widened
+from ..discriminator import FEATURES
+from ..discriminator import features as seen_of
 
 
 def fit_temperature(logits: Tensor, domains: Tensor, iterations: int = 60) -> float:
@@ -44,58 +48,73 @@ def fit_temperature(logits: Tensor, domains: Tensor, iterations: int = 60) -> fl
     return math.exp((low + high) / 2)
 
 
-class Discriminator:
+class Discriminator(nn.Module):
     """What both discriminators share: checks, calibration, prediction.
 
     Args:
-        num_domains: N_D, at least 2; domains are 0 ... N_D - 1.
+        num_domains: N_D, at least 2; domains are 0 ... N_D - 1, and a negative number is an unknown one.
         calibrate: share of the examples held out to set the temperature of the posteriors; 0 keeps them as they are.
         seed: of the share held out (and of the initial weights, where there are any).
+        features: what it sees of an embedding: "l2" its direction, "raw" the embedding itself.
 
     Attributes:
-        temperature_: what logits are divided by; 1 without calibration.
+        temperature_: what logits are divided by; 1 without calibration, None before `fit`.
     """
 
-    def __init__(self, num_domains: int, *, calibrate: float = 0.0, seed: int = 0):
+    learned: tuple[str, ...] = ("temperature_",)  # buffers: None before `fit`
+    settings: tuple[str, ...] = ("num_domains", "calibrate", "seed", "features")
+    temperature_: Tensor | None
+
+    def __init__(self, num_domains: int, *, calibrate: float = 0.0, seed: int = 0, features: str = "l2"):
+        super().__init__()
         self.num_domains = int(checked_number("num_domains", num_domains, 2, integer=True))
         self.calibrate = float(checked_number("calibrate", calibrate, 0.0, high=0.9))
         self.seed = int(checked_number("seed", seed, 0, integer=True))
-        self.temperature_ = 1.0
-        self.fitted_ = False
+        self.features = checked_choice("features", features, FEATURES)
+        for name in self.learned:
+            self.register_buffer(name, None)
 
     def fit(self, z: Tensor, domains: Tensor) -> Self:
         """Fit to embeddings and their domains; no gradient flows into the embeddings.
 
         Args:
             z: [N, k] embeddings.
-            domains: int [N], in range(num_domains).
+            domains: int [N], less than num_domains; an example of unknown domain, a negative number, does not count.
 
         Returns:
             The discriminator itself.
 
         Raises:
-            ValueError: for shapes that do not agree, embeddings that are not finite, or a domain out of range.
+            ValueError: for shapes that do not agree, embeddings that are not finite, or domains out of range or all alike.
         """
         check_embeddings(z, domains, self.num_domains, needed=True)
         if z.dim() != 2:
             raise ValueError(f"z must be [N, k], got {tuple(z.shape)}.")
+        known = domains >= 0
+        there = domains[known].unique().tolist()
+        if len(there) < 2:
+            told = f"of domain {there[0]}" if there else "of unknown domain"
+            raise ValueError(f"all examples are {told}: there is nothing to tell apart.")
         with torch.inference_mode(False), torch.autocast(z.device.type, enabled=False):
-            self._fit_and_calibrate(widened(z.detach().clone()), domains.long())
-        self.dim_, self.fitted_ = z.shape[-1], True
+            self._fit_and_calibrate(seen_of(widened(z.detach().clone()), self.features)[known], domains[known].long())
         return self
 
-    def _fit_and_calibrate(self, z: Tensor, domains: Tensor) -> None:
-        if not self.calibrate:
-            self._fit(z, domains)
-            self.temperature_ = 1.0
-        else:
-            held = int(round(self.calibrate * len(z)))
-            if not 0 < held < len(z):
-                raise ValueError(f"calibrate={self.calibrate:g} holds out {held} of {len(z)} examples.")
-            order = torch.randperm(len(z), generator=torch.Generator().manual_seed(self.seed)).to(z.device)
-            apart, rest = order[:held], order[held:]
-            self._fit(z[rest], domains[rest])
-            self.temperature_ = fit_temperature(self._logits(z[apart]), domains[apart])
+    def _fit_and_calibrate(self, x: Tensor, domains: Tensor) -> None:
+        held = round(self.calibrate * len(x))
+        if self.calibrate and not 0 < held < len(x):
+            raise ValueError(f"calibrate={self.calibrate:g} holds out {held} of {len(x)} examples.")
+        order = torch.arange(len(x), device=x.device)
+        if self.calibrate:
+            order = torch.randperm(len(x), generator=torch.Generator().manual_seed(self.seed)).to(x.device)
+        apart, rest = order[:held], order[held:]
+        self._fit(x[rest], domains[rest])
+        temperature = fit_temperature(self._logits(x[apart]), domains[apart]) if held else 1.0
+        self.temperature_ = x.new_tensor(temperature)
+
+    @property
+    def fitted(self) -> bool:
+        """Whether there is anything to predict with."""
+        return self.temperature_ is not None
 
     @torch.no_grad()
     def predict_proba(self, z: Tensor) -> Tensor:
@@ -105,14 +124,18 @@ class Discriminator:
             RuntimeError: before `fit`.
             ValueError: for embeddings of another width than those fitted to.
         """
-        if not self.fitted_:
+        if self.temperature_ is None:
             raise RuntimeError(f"this {type(self).__name__} is not fitted yet; call fit(z, domains) first.")
-        if not isinstance(z, Tensor) or z.dim() < 2 or z.shape[-1] != self.dim_:
+        if not isinstance(z, Tensor) or z.dim() < 2 or z.shape[-1] != self._width():
             given = tuple(z.shape) if isinstance(z, Tensor) else type(z).__name__
-            raise ValueError(f"z must be embeddings [..., N, {self.dim_}], as those fitted to, got {given}.")
+            raise ValueError(f"z must be embeddings [..., N, {self._width()}], as those fitted to, got {given}.")
         z = widened(z)
         with torch.autocast(z.device.type, enabled=False):
-            return (self._logits(z) / self.temperature_).softmax(-1)
+            return (self._logits(seen_of(z, self.features)) / self.temperature_.to(z)).softmax(-1)
+
+    def forward(self, z: Tensor) -> Tensor:
+        """`predict_proba`."""
+        return self.predict_proba(z)
 
     def predict(self, z: Tensor) -> Tensor:
         """Most probable domain, int [..., N]."""
@@ -125,14 +148,23 @@ class Discriminator:
             raise ValueError(f"domains must be integers {list(predicted.shape)}, one an embedding.")
         return (predicted == domains).double().mean().item()
 
-    def __repr__(self) -> str:
-        names = [name for name in vars(self) if not name.endswith("_")]
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
+    def extra_repr(self) -> str:
+        """The settings, as `print(module)` shows them."""
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in self.settings)
 
-    def _fit(self, z: Tensor, domains: Tensor) -> None:
+    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+        for name in self.learned:  # what was fitted is there, in its shape, and nothing else is
+            saved = state.get(prefix + name)
+            setattr(self, name, None if saved is None else torch.empty_like(saved))
+        super()._load_from_state_dict(state, prefix, *rest)
+
+    def _fit(self, x: Tensor, domains: Tensor) -> None:
         raise NotImplementedError
 
-    def _logits(self, z: Tensor) -> Tensor:
+    def _logits(self, x: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def _width(self) -> int:
         raise NotImplementedError
 
 
@@ -140,35 +172,51 @@ class LinearDiscriminator(Discriminator):
     """The paper's discriminator: logistic regression, solved to its optimum.
 
     Args:
-        num_domains, calibrate, seed: see `Discriminator`.
+        num_domains, calibrate, seed, features: see `Discriminator`.
         l2: penalty, > 0; scikit-learn's 1 / C. Smaller means sharper posteriors.
 
-    >>> z, domains = torch.tensor([[0.0], [1.0], [4.0], [5.0]]), torch.tensor([0, 0, 1, 1])
-    >>> LinearDiscriminator(2).fit(z, domains).predict(torch.tensor([[-1.0], [6.0]]))
+    >>> z, domains = torch.tensor([[1.0, 0.0], [2.0, 1.0], [0.0, 1.0], [1.0, 2.0]]), torch.tensor([0, 0, 1, 1])
+    >>> LinearDiscriminator(2).fit(z, domains).predict(torch.tensor([[9.0, 1.0], [0.1, 0.3]]))
     tensor([0, 1])
     """
 
-    def __init__(self, num_domains: int, *, l2: float = 1.0, calibrate: float = 0.0, seed: int = 0):
-        super().__init__(num_domains, calibrate=calibrate, seed=seed)
+    learned = ("temperature_", "weight", "bias")
+    settings = (*Discriminator.settings, "l2")
+    weight: Tensor
+    bias: Tensor
+
+    def __init__(
+        self, num_domains: int, *, l2: float = 1.0, calibrate: float = 0.0, seed: int = 0, features: str = "l2"
+    ):
+        super().__init__(num_domains, calibrate=calibrate, seed=seed, features=features)
         self.l2 = float(checked_number("l2", l2, 0.0, above=True))
 
-    def _fit(self, z: Tensor, domains: Tensor) -> None:
-        self.model_ = logistic.fit(z, domains, self.num_domains, self.l2)
+    def _fit(self, x: Tensor, domains: Tensor) -> None:
+        model = logistic.fit(x.double(), domains, self.num_domains, self.l2, solver="lbfgs", watched=True)
+        self.weight, self.bias = model.weight.to(x), model.bias.to(x)
 
-    def _logits(self, z: Tensor) -> Tensor:
-        return self.model_.logits(z)
+    def _logits(self, x: Tensor) -> Tensor:
+        return logistic.LogisticModel(self.weight, self.bias).logits(x)
+
+    def _width(self) -> int:
+        return self.weight.shape[-1]
 
 
 class MLPDiscriminator(Discriminator):
     """One hidden layer of ReLUs, trained by Adam on all examples at once; the input is standardised first.
 
     Args:
-        num_domains, calibrate, seed: see `Discriminator`.
+        num_domains, calibrate, seed, features: see `Discriminator`.
         hidden: width of the hidden layer.
         steps: of Adam.
         learning_rate: of Adam.
         weight_decay: of Adam.
     """
+
+    learned = ("temperature_", "mean", "spread", "weight0", "bias0", "weight1", "bias1")
+    settings = (*Discriminator.settings, "hidden", "steps", "learning_rate", "weight_decay")
+    mean: Tensor
+    spread: Tensor
 
     def __init__(
         self,
@@ -180,88 +228,41 @@ class MLPDiscriminator(Discriminator):
         weight_decay: float = 1e-4,
         calibrate: float = 0.0,
         seed: int = 0,
+        features: str = "l2",
     ):
-        super().__init__(num_domains, calibrate=calibrate, seed=seed)
+        super().__init__(num_domains, calibrate=calibrate, seed=seed, features=features)
         self.hidden = int(checked_number("hidden", hidden, 1, integer=True))
         self.steps = int(checked_number("steps", steps, 1, integer=True))
         self.learning_rate = float(checked_number("learning_rate", learning_rate, 0.0, above=True))
         self.weight_decay = float(checked_number("weight_decay", weight_decay, 0.0))
 
     @torch.enable_grad()
-    def _fit(self, z: Tensor, domains: Tensor) -> None:
-        self.mean_, spread = z.mean(0), z.std(0, correction=0)
-        self.spread_ = torch.where(spread > 1e-6 * (1 + self.mean_.abs()), spread, 1.0)  # a constant stays as it is
+    def _fit(self, x: Tensor, domains: Tensor) -> None:
+        mean, spread = x.mean(0), x.std(0, correction=0)
+        spread = torch.where(spread > 1e-6 * (1 + mean.abs()), spread, 1.0)  # a constant stays as it is
         generator = torch.Generator().manual_seed(self.seed)
-        layers = [(z.shape[-1], self.hidden), (self.hidden, self.num_domains)]
-        self.parameters_: list[Tensor] = []
-        for inputs, outputs in layers:  # as nn.Linear starts, from a generator of our own
-            bound = 1 / math.sqrt(inputs)
+        parameters = []
+        for inputs, outputs in ((x.shape[-1], self.hidden), (self.hidden, self.num_domains)):
+            bound = 1 / math.sqrt(inputs)  # as nn.Linear starts, from a generator of our own
             for shape in ((outputs, inputs), (outputs,)):
                 start = (torch.rand(shape, generator=generator) * 2 - 1) * bound
-                self.parameters_.append(nn.Parameter(start.to(z)))
-        optimizer = torch.optim.Adam(self.parameters_, lr=self.learning_rate, weight_decay=self.weight_decay)
+                parameters.append(nn.Parameter(start.to(x)))
+        optimizer = torch.optim.Adam(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
         for _ in range(self.steps):
             optimizer.zero_grad(set_to_none=True)
-            F.cross_entropy(self._logits(z), domains).backward()
+            F.cross_entropy(self._network(x, mean, spread, *parameters), domains).backward()
             optimizer.step()
-        self.parameters_ = [p.detach() for p in self.parameters_]
+        for name, value in zip(self.learned[1:], (mean, spread, *parameters)):
+            setattr(self, name, value.detach())
 
-    def _logits(self, z: Tensor) -> Tensor:
-        first, bias, second, offset = (p.to(z) for p in self.parameters_)
-        x = (z - self.mean_.to(z)) / self.spread_.to(z)
-        return F.linear(F.relu(F.linear(x, first, bias)), second, offset)
+    @staticmethod
+    def _network(
+        x: Tensor, mean: Tensor, spread: Tensor, first: Tensor, bias: Tensor, second: Tensor, offset: Tensor
+    ) -> Tensor:
+        return F.linear(F.relu(F.linear((x - mean) / spread, first, bias)), second, offset)
 
+    def _logits(self, x: Tensor) -> Tensor:
+        return self._network(x, *(getattr(self, name).to(x) for name in self.learned[1:]))
 
-def widened(z: Tensor) -> Tensor:
-    """Embeddings [..., N, k] in float32 or better."""
-    return z.float() if z.dtype in (torch.float16, torch.bfloat16) else z
-
-
-def check_embeddings(
-    z: Tensor, domains: Tensor | None = None, num_domains: int | None = None, name: str = "z", needed: bool = False
-) -> None:
-    """Raise ValueError unless embeddings can be used; reads from the device, so call it in eager mode only.
-
-    Args:
-        z: [..., N, k] embeddings.
-        domains: int [N] or [..., N]; None where there are none.
-        num_domains: how many there may be; None: any number.
-        name: how a message calls z.
-        needed: whether domains must be given, and more than one of them be there.
-    """
-    for what, value in ((name, z), ("domains", domains)):
-        if not isinstance(value, Tensor) and (value is not None or needed or what == name):
-            raise ValueError(f"{what} must be a tensor, got {type(value).__name__}.")
-    if z.dim() < 2 or not z.is_floating_point() or not z.shape[-2]:
-        raise ValueError(f"{name} must be floating embeddings [..., N, k], got {z.dtype} {tuple(z.shape)}.")
-    check_finite(z, name)
-    if domains is None:
-        return
-    if domains.dtype not in INTEGERS or domains.shape not in (z.shape[-2:-1], z.shape[:-1]):
-        raise ValueError(
-            f"domains must be integers [{z.shape[-2]}], one an example, got {domains.dtype} {tuple(domains.shape)}."
-        )
-    low, high = int(domains.min()), int(domains.max())
-    if low < 0 or (num_domains is not None and high >= num_domains):
-        accepted = "0 or more" if num_domains is None else f"in 0 ... {num_domains - 1}"
-        raise ValueError(f"domains must be {accepted}, got {low} ... {high}.")
-    if needed and bool((domains == domains[..., :1]).all()):
-        raise ValueError(f"all examples are of domain {low}: there is nothing to tell apart.")
-
-
-def check_finite(z: Tensor, name: str) -> None:
-    """Raise ValueError if embeddings [..., N, k] hold what is not finite, or are too long for their length to be taken."""
-    wide = widened(z.detach())
-    if not bool(wide.square().sum(-1).isfinite().all()):
-        whole = bool(wide.isfinite().all())
-        raise ValueError(f"{name} holds {'values whose squares overflow' if whole else 'NaN or infinite values'}.")
-
-
-def check_labels(z: Tensor, labels: Tensor | None) -> None:
-    """Raise ValueError unless labels are integers [N] >= 0 (or bool), one a row of z [N, k]."""
-    given = f"{labels.dtype} {tuple(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
-    plain = isinstance(labels, Tensor) and labels.dtype in (*INTEGERS, torch.bool)
-    if not isinstance(labels, Tensor) or not plain or labels.shape != z.shape[:-1] or z.dim() != 2:
-        raise ValueError(f"labels must be integers [N], one a row of z0 [N, k], got {given} and {tuple(z.shape)}.")
-    if bool((labels < 0).any()):
-        raise ValueError(f"labels must be 0 or more, got {labels.min().item()}; leave unlabelled examples out.")
+    def _width(self) -> int:
+        return self.mean.shape[-1]

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import losses
-from ..checks import checked_choice, checked_number
-from .discriminators import check_embeddings, widened
+from ..checks import check_embeddings, checked_choice, checked_number, current, setting, widened
+from .weigher import Setting
 
 
 class MMDPenalty(nn.Module):
@@ -21,7 +21,8 @@ class MMDPenalty(nn.Module):
         validate: check inputs.
 
     Shape:
-        z: [N, k]; domains: int [N]; the penalty: a scalar, the mean over pairs of domains.
+        z: [N, k]; domains: int [N]; the penalty: a scalar, the mean over pairs of domains; 0 where there is one domain only.
+        Examples of an unknown domain, a negative number, do not count.
     """
 
     def __init__(
@@ -42,13 +43,14 @@ class MMDPenalty(nn.Module):
 
     def extra_repr(self) -> str:
         """The settings, as `print(module)` shows them."""
-        return f"num_domains={self.num_domains}, bandwidths={self.bandwidths}, normalize={self.normalize}"
+        names = ("num_domains", "bandwidths", "normalize", "validate")
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
     def forward(self, z: Tensor, domains: Tensor) -> Tensor:
         """The penalty, at least 0 up to rounding, of embeddings z [N, k] and domains int [N].
 
         Raises:
-            ValueError: for shapes that do not agree, values that are not finite, domains out of range, or one domain only.
+            ValueError: for shapes that do not agree, values that are not finite, or domains out of range.
         """
         if self.validate and not torch.compiler.is_compiling():
             check_embeddings(z, domains, self.num_domains, needed=True)
@@ -67,21 +69,32 @@ class DomainAdversary(nn.Module):
     Args:
         dim: k of the embeddings.
         num_domains: N_D, at least 2.
-        lambda_: strength of the reversed gradient, >= 0.
+        lambda_: strength of the reversed gradient, >= 0; a number, a tensor or what is called for one.
         schedule: "constant", or "ganin": lambda rises from 0 with the training's progress.
+        normalize: scale embeddings to unit length first. The losses beside it do not see an embedding's length, so that
+            nothing would hold back reversed gradients, which make raw embeddings ever longer.
         validate: check inputs.
 
     Shape:
-        z: [N, k]; domains: int [N]; the term: a scalar, the classifier's cross entropy in nats.
+        z: [N, k]; domains: int [N]; the term: a scalar, the classifier's cross entropy in nats. Examples of an unknown
+        domain, a negative number, do not count.
     """
 
     def __init__(
-        self, dim: int, num_domains: int, lambda_: float = 1.0, *, schedule: str = "constant", validate: bool = True
+        self,
+        dim: int,
+        num_domains: int,
+        lambda_: Setting = 1.0,
+        *,
+        schedule: str = "constant",
+        normalize: bool = True,
+        validate: bool = True,
     ):
         super().__init__()
         self.num_domains = int(checked_number("num_domains", num_domains, 2, integer=True))
-        self.lambda_ = float(checked_number("lambda_", lambda_, 0.0))
+        self.lambda_ = setting("lambda_", lambda_, 0.0)
         self.schedule = checked_choice("schedule", schedule, ("constant", "ganin"))
+        self.normalize = checked_choice("normalize", normalize, (True, False))
         self.classifier = nn.Linear(int(checked_number("dim", dim, 1, integer=True)), self.num_domains)
         self.validate = checked_choice("validate", validate, (True, False))
 
@@ -91,15 +104,17 @@ class DomainAdversary(nn.Module):
         Raises:
             ValueError: if lambda depends on the progress and there is none.
         """
+        lambda_ = current("lambda_", self.lambda_, 0.0)
         if self.schedule == "constant":
-            return self.lambda_
+            return lambda_
         if progress is None:
             raise ValueError('schedule="ganin" needs progress, the share of the training that is done.')
-        return self.lambda_ * losses.annealed(progress)
+        return lambda_ * losses.annealed(progress)
 
     def extra_repr(self) -> str:
         """The settings, as `print(module)` shows them."""
-        return f"num_domains={self.num_domains}, lambda_={self.lambda_}, schedule={self.schedule!r}"
+        names = ("num_domains", "lambda_", "schedule", "normalize", "validate")
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
 
     def forward(self, z: Tensor, domains: Tensor, progress: float | Tensor | None = None) -> Tensor:
         """The classifier's cross entropy.
@@ -111,8 +126,7 @@ class DomainAdversary(nn.Module):
                 module, which would be compiled anew for every other number.
 
         Raises:
-            ValueError: for shapes that do not agree, values that are not finite, domains out of range, one domain only, or
-                progress that is outside [0, 1], or missing though needed.
+            ValueError: for shapes that do not agree, values that are not finite, domains out of range, or progress that is outside [0, 1], or missing though needed.
         """
         if self.validate and not torch.compiler.is_compiling():
             check_embeddings(z, domains, self.num_domains, needed=True)
@@ -122,6 +136,7 @@ class DomainAdversary(nn.Module):
                 checked_number("progress", progress.item() if isinstance(progress, Tensor) else progress, 0.0, 1.0)
         with torch.autocast(z.device.type, enabled=False):
             z = z.to(self.classifier.weight.dtype)
+            z = F.normalize(z, dim=-1) if self.normalize else z
             strength = torch.as_tensor(self.strength(progress), dtype=z.dtype, device=z.device)
             scale = strength.expand(z.shape[:-2])
             return losses.adversarial_loss(z, domains.long(), self.classifier.weight, self.classifier.bias, scale)

@@ -16,8 +16,9 @@ from ..config import Run
 from ..engine.device import resolve_device
 from ..engine.traces import Trace
 from ..experiments import BESIDE, OUTSIDE, PRESETS, REGISTRY, listed_numbers, wants_trace
+from ..experiments.core import Validation, nothing
 from ..files import check_writable
-from ..launch.local import compute, default_store
+from ..launch.local import compute, compute_all, default_store, validation_of
 from ..results import Store
 
 INJECTED = "# Parameters"  # papermill writes its cell with this first line
@@ -88,11 +89,15 @@ def obtain(
         check_writable(Path(save), "figures")
     if PRESETS[checked_choice("preset", preset, tuple(PRESETS))].caution:
         print(PRESETS[preset].caution)
-    chosen = REGISTRY[experiment]
-    runs = chosen.runs(preset, **options)  # type: ignore[arg-type]
     store: Store = default_store(preset)
+
+    def ask(validation: Validation) -> list[Run]:
+        return REGISTRY[experiment].runs(preset, validation=validation, **options)  # type: ignore[arg-type]
+
+    ask(nothing)  # a parameter out of range is refused before rows are read
     if compute_missing:
-        compute(runs, store, device, record=wants_trace)
+        compute_all(ask, store, device, record=wants_trace)
+    runs = ask(validation_of(store.rows()))
     return runs, store.load(runs)
 
 
@@ -104,7 +109,9 @@ def rows_of(preset: str) -> dict[str, dict[str, Any]]:
 def competing(frame: pd.DataFrame, preset: str, **options: object) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows of the claims in two parts: those whose cells compete in a selection, and those that only one chapter looks at."""
     names = [name for name in REGISTRY if name not in (*BESIDE, *OUTSIDE)]
-    keys = {run.key for name in names for run in REGISTRY[name].runs(preset, **options)}  # type: ignore[arg-type]
+    known = validation_of(default_store(preset).rows())
+    asked = [run for name in names for run in REGISTRY[name].runs(preset, validation=known, **options)]  # type: ignore[arg-type]
+    keys = {run.key for run in asked}
     return frame[frame.key.isin(keys)], frame[~frame.key.isin(keys)]
 
 

@@ -1,0 +1,36 @@
+"""Embeddings of a batch whose activations would not fit into memory: gradient caching (Gao et al. 2021, arXiv 2101.06983)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from ..checks import checked_number
+
+
+def embed_in_chunks(encoder: Callable[[Tensor], Tensor], x: Tensor, chunk_size: int) -> Tensor:
+    """`encoder(x)`, a chunk of examples at a time, each chunk again in the backward pass.
+
+    A contrastive loss needs all embeddings at once, but not all activations: only a chunk's are ever kept. The loss beside
+    it may have a `chunk_size` of its own, for the matrix of pairs.
+
+    Args:
+        encoder: from examples [n, ...] to embeddings [n, k].
+        x: [N, ...] examples.
+        chunk_size: examples embedded at a time, at least 1.
+
+    Returns:
+        [N, k] embeddings. Their gradients are those of the whole batch, if the encoder treats examples apart. Batch norm does
+        not: it takes each chunk's statistics, as between the devices of `DistributedDataParallel`, and moves its running
+        ones twice a step. Dropout draws the same again in the backward pass.
+
+    >>> x = torch.arange(6.0).reshape(3, 2).requires_grad_()
+    >>> embed_in_chunks(torch.nn.Identity(), x, chunk_size=2).equal(x)
+    True
+    """
+    size = int(checked_number("chunk_size", chunk_size, 1, integer=True))
+    parts = [checkpoint(encoder, part, use_reentrant=False) for part in x.split(size)]
+    return torch.cat(parts)

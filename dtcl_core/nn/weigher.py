@@ -1,0 +1,156 @@
+"""What a loss asks about domains: how likely two examples are to share one, and which temperature that makes."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from .. import logistic
+from ..checks import checked_choice, checked_number, current, setting
+from ..discriminator import FEATURES, Fitted
+from . import gather as processes
+from .candidates import Anchors, Candidates, Temperatures
+
+Setting = float | Tensor | Callable[[], float | Tensor]
+
+
+class HasPosterior(Protocol):
+    """The contract of a fitted discriminator: `discriminators`, `discriminator.fit`, or your own."""
+
+    def predict_proba(self, z: Tensor, /) -> Tensor:
+        """Domain posteriors [..., N, D] of embeddings [..., N, k]."""
+
+
+def _solved(z: Tensor, domains: Tensor, num_domains: int, l2: float) -> tuple[Tensor, Tensor]:
+    model = logistic.fit(z, domains, num_domains, l2, solver="lbfgs")
+    return model.weight.clone(), model.bias.clone()
+
+
+# One node for `torch.compile`, which could not follow a solver that stops when it is done.
+_solved_when_compiled = torch.library.custom_op(
+    "dtcl::fit_linear",
+    _solved,
+    mutates_args=(),
+    schema="(Tensor z, Tensor domains, int d, float l2) -> (Tensor, Tensor)",
+)
+
+
+@_solved_when_compiled.register_fake
+def _(z: Tensor, domains: Tensor, d: int, l2: float) -> tuple[Tensor, Tensor]:
+    return z.new_empty(*z.shape[:-2], d, z.shape[-1]), z.new_empty(*z.shape[:-2], d)
+
+
+class Weigher(nn.Module):
+    """Temperatures of negatives (Eq. 3), from a discriminator that is given or fitted on each batch.
+
+    Args:
+        tau_beta, tau_min, num_domains, weighting, discriminator, l2, features: see `modules.DomainWeightedInfoNCELoss`.
+    """
+
+    settings = ("tau_beta", "tau_min", "num_domains", "weighting", "discriminator", "l2", "features")
+    discriminator: HasPosterior | None
+
+    def __init__(
+        self,
+        tau_beta: Setting,
+        tau_min: Setting,
+        num_domains: int,
+        weighting: str,
+        discriminator: HasPosterior | None,
+        l2: float,
+        features: str,
+    ):
+        super().__init__()
+        self.tau_beta = setting("tau_beta", tau_beta, 0.0)
+        self.tau_min = setting("tau_min", tau_min, 0.0, above=True)
+        self.num_domains = int(checked_number("num_domains", num_domains, 2, integer=True))
+        self.weighting = checked_choice("weighting", weighting, ("negatives", "pairs"))
+        self.l2 = float(checked_number("l2", l2, 0.0, above=True))
+        self.features = checked_choice("features", features, FEATURES)
+        self.discriminator = discriminator
+        self._check_discriminator()
+
+    def extra_repr(self) -> str:
+        """The settings, as `print(module)` shows them."""
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in self.settings if name not in self._modules)
+
+    def _check_discriminator(self) -> None:
+        given = self.discriminator
+        if given is not None and (isinstance(given, type) or not callable(getattr(given, "predict_proba", None))):
+            raise ValueError(f"discriminator must be an object with predict_proba(z), got {given!r}.")
+
+    @property
+    def needs_domains(self) -> bool:
+        """Whether the domains of a batch are asked for."""
+        return self.weighting == "negatives" or self.discriminator is None
+
+    def temperatures(self, tau_alpha: float | Tensor) -> Temperatures:
+        """The settings as they stand now."""
+        tau_beta = current("tau_beta", self.tau_beta, 0.0)
+        return Temperatures(tau_alpha, tau_beta, current("tau_min", self.tau_min, 0.0, above=True), self.num_domains)
+
+    def predictor(self, z: Tensor, domains: Tensor | None, gather: bool, validate: bool) -> HasPosterior:
+        """The discriminator that is given, or a linear one of these embeddings [..., N, k] and domains [..., N].
+
+        With `gather` it is fitted to those of all processes. Where all examples are of one domain, or of none that is known,
+        there is nothing to tell apart, and all domains are equally likely: w_ij = 1 / N_D.
+        """
+        if self.discriminator is not None:
+            self._check_discriminator()
+            return self.discriminator
+        assert domains is not None
+        z, domains = z.detach(), domains.long()
+        if gather:
+            z, domains = processes.all_gather(z), processes.all_gather(domains)
+        with torch.autocast(z.device.type, enabled=False):
+            x = F.normalize(z, dim=-1) if self.features == "l2" else z
+            solve = _solved_when_compiled if torch.compiler.is_compiling() else _solved
+            weight, bias = solve(x, domains, self.num_domains, self.l2)
+        known = domains >= 0
+        lowest = domains.masked_fill(~known, self.num_domains).amin(-1)
+        single = domains.amax(-1) <= lowest
+        if validate and not torch.compiler.is_compiling() and bool(single.any()):
+            told = "a batch holds one domain only, from which no discriminator can be fitted; its weights are w_ij = 1 / N_D."
+            warnings.warn(told, stacklevel=2)  # Python shows it once
+        weight, bias = weight.masked_fill(single[..., None, None], 0.0), bias.masked_fill(single[..., None], 0.0)
+        return Fitted(logistic.LogisticModel(weight, bias), self.features)
+
+    def posterior(self, predict: HasPosterior, z: Tensor, gather: bool, validate: bool) -> Tensor:
+        """Domain posteriors [..., N, D] of embeddings z [..., N, k], outside the gradient.
+
+        Raises:
+            ValueError: if what a given discriminator answers are no posteriors of N_D domains.
+        """
+        with torch.no_grad(), torch.autocast(z.device.type, enabled=False):
+            q = predict.predict_proba(z.detach())
+        if not isinstance(q, Tensor):
+            raise ValueError(f"predict_proba of the discriminator must return a tensor, got {type(q).__name__}.")
+        if q.shape[-1] != self.num_domains:
+            raise ValueError(f"the discriminator knows {q.shape[-1]} domains, the loss {self.num_domains}.")
+        if validate and self.discriminator is not None and not torch.compiler.is_compiling():
+            sound = bool(((q.sum(-1) - 1).abs() < 1e-2).all()) and not bool((q < 0).any())
+            told = "predict_proba of the discriminator must return probabilities that sum to 1."
+            processes.check_alike(z, None if sound else ValueError(told), gather)
+        return q.to(z.dtype)
+
+    def weighed(
+        self, anchors: Anchors, candidates: Candidates, predict: HasPosterior, gather: bool, validate: bool
+    ) -> tuple[Anchors, Candidates]:
+        """Anchors with beliefs and candidates with posteriors, from which w_ij follows.
+
+        With "negatives" an anchor's domain is believed to be what it is; where it is not known, all are equally likely, so
+        that w_ij = 1 / N_D.
+        """
+        candidates = replace(candidates, posterior=self.posterior(predict, candidates.z, gather, validate))
+        if self.weighting == "pairs":
+            return replace(anchors, belief=self.posterior(predict, anchors.z, gather, validate)), candidates
+        assert anchors.domains is not None
+        domains = anchors.domains.expand(anchors.z.shape[:-1])[..., None]
+        own = (domains == torch.arange(self.num_domains, device=domains.device)).to(anchors.z.dtype)
+        return replace(anchors, belief=torch.where(domains >= 0, own, 1.0 / self.num_domains)), candidates
