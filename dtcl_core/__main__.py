@@ -10,13 +10,18 @@ import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import pretrain
-from .analysis import selection
-from .config import Protocol
-from .engine.device import resolve_device
-from .experiments import BESIDE, OUTSIDE, PRESETS, REGISTRY, wants_trace
-from .launch import audit, local, selfcheck
-from .results import Store
+try:
+    from . import pretrain
+    from .analysis import selection
+    from .config import Protocol
+    from .engine.device import resolve_device
+    from .experiments import BESIDE, OUTSIDE, PRESETS, REGISTRY, wants_trace
+    from .launch import audit, local, selfcheck
+    from .results import Store
+except ModuleNotFoundError as missing:
+    if missing.name not in ("pandas", "scipy", "tqdm"):
+        raise
+    sys.exit(f'error: the runs need {missing.name}, which the losses do not: pip install ".[study]" in a clone.')
 
 STOPPED = 130  # the exit status shells give an interrupted command
 
