@@ -146,7 +146,9 @@ def test_other_chapters_take_other_parameters(path, tmp_path, monkeypatch):
     out = execute(path, tmp_path, monkeypatch, **others.get(path.stem, {"seed": 3}))
     if path.stem == "losses":
         assert "8 of 8 trainings of 1 epochs are stored" in "".join(text_of(c) for c in cells(out))
-        assert len((tmp_path / "results/own_data.csv").read_text().splitlines()) == 9
+        assert len(results.entries(tmp_path / "results/own_data")) == 8
+        assert execute(path, tmp_path, monkeypatch, compute=True, seeds=3, epochs=1)
+        assert len(results.entries(tmp_path / "results/own_data")) == 12, "what was there was trained again"
 
 
 def test_a_readers_own_project_takes_less_than_forty_lines():
@@ -163,7 +165,11 @@ def test_a_readers_own_project_takes_less_than_forty_lines():
         ("main_table", {"methods": "simclr"}, "unknown method 'simclr'"),
         ("main_table", {"tau_alpha": 0}, "tau_alpha must be a number > 0, got 0"),
         ("main_table", {"device": "tpu"}, "device must be auto, cpu or cuda, got 'tpu'"),
-        ("main_table", {"preset": "big"}, "preset must be one of 'smoke', 'laptop', 'core', 'paper', got 'big'"),
+        (
+            "main_table",
+            {"preset": "big"},
+            "preset must be one of 'smoke', 'laptop', 'core', 'paper', 'first', got 'big'",
+        ),
         ("main_table", {"label_fraction": 0.5}, "label_fraction must be one of 0.01, 0.1, 1.0, got 0.5"),
         ("main_table", {"compute": "yes"}, "compute must be one of True, False, got 'yes'"),
         ("data", {"sigmas": "0,x"}, "sigmas: expected numbers"),

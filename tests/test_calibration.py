@@ -8,6 +8,7 @@ import pytest
 from dtcl_core.analysis import calibration
 from dtcl_core.config import Protocol, Run
 from dtcl_core.evaluate import METRICS, means
+from dtcl_core.experiments import readings
 
 ANCHORS = calibration.anchors()
 
@@ -177,7 +178,7 @@ def test_the_adversary_sees_what_its_own_validation_prefers(better):
     told = calibration.adversary_features(calibration.BASE, rows)
     assert list(told.features) == [better, "l2" if better == "raw" else "raw"]
     assert tuple(told.loc[0, ["tau_alpha", "lambda_", "validation"]]) == (0.1, 1.0, 0.9)
-    best = next(r for r in made[better] if (r.tau_alpha, r.lambda_, r.seed) == (0.1, 1.0, calibration.FIRST_SEED))
+    best = next(r for r in made[better] if (r.tau_alpha, r.lambda_, r.seed) == (0.1, 1.0, readings.FIRST_SEED))
     rows[best.key] = {"metrics": {"0.01": {"validation": None}}}
     assert calibration.adversary_features(calibration.BASE, rows).features[0] != better
     del rows[best.key]
@@ -209,12 +210,12 @@ def test_prediction_intervals_hold_what_is_drawn_from_the_reading():
 def test_the_budget_is_kept():
     trained = {run.training for candidate in calibration.CANDIDATES for run in calibration.runs(candidate)}
     more = (
-        max(len(calibration.settings(c)) for c in calibration.CANDIDATES)
+        max(len(readings.settings(c)) for c in calibration.CANDIDATES)
         * calibration.FINALISTS
         * calibration.MORE_SEEDS
     )
     assert len(calibration.CANDIDATES) <= 16 and len(trained) + more <= 250
-    assert all(run.seed >= calibration.FIRST_SEED for run in trained)
+    assert all(run.seed >= readings.FIRST_SEED for run in trained)
 
 
 def test_the_first_reading_is_what_earlier_rows_were_trained_under():
@@ -225,7 +226,7 @@ def test_the_first_reading_is_what_earlier_rows_were_trained_under():
     assert Run("standard", 0.05, protocol=calibration.FIRST).key == "c07d635c09d93073"
     call = next(
         node.value
-        for node in ast.parse(inspect.getsource(calibration)).body
+        for node in ast.parse(inspect.getsource(readings)).body
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "FIRST"
     )
     assert {keyword.arg for keyword in call.keywords} == {f.name for f in fields(Protocol)}

@@ -80,7 +80,7 @@ def test_a_chapter_runs_or_refuses_its_parameters_in_a_line(path, nothing_trains
 ONE_NUMBER = st.floats(0.0, 1e30, exclude_min=True)
 SEVERAL = st.lists(ONE_NUMBER, min_size=1, max_size=3).map(lambda values: ",".join(map(str, values)))
 EXTREME = {  # what a chapter may accept; hypothesis begins with the first of each
-    "preset": st.sampled_from(["paper", "core", "laptop", "smoke"]),
+    "preset": st.sampled_from(["paper", "core", "laptop", "smoke", "first"]),
     "compute": st.just(False),
     "device": st.sampled_from(["cpu", "auto", "cuda"]),
     "seeds": st.sampled_from([2, None, 1]),

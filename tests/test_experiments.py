@@ -1,6 +1,8 @@
 import pytest
 
+from dtcl_core.config import Protocol
 from dtcl_core.experiments import PRESETS, REGISTRY
+from dtcl_core.experiments.readings import FIRST
 from dtcl_core.methods import METHODS
 
 MAIN = REGISTRY["main_table"]
@@ -29,9 +31,13 @@ def test_tables_share_their_runs():
 
 
 @pytest.mark.parametrize("name", REGISTRY)
-def test_core_runs_are_runs_of_the_paper(name):
-    core, paper = ({r.key for r in REGISTRY[name].runs(preset)} for preset in ("core", "paper"))
+def test_core_runs_are_runs_of_the_paper_but_for_tau_min(name):
+    """At the level of tau_min that is the default; what was run under the first reading is a part of that one's grid."""
+    paper = {r.key for r in REGISTRY[name].runs("paper")}
+    core = {r.key for r in REGISTRY[name].runs("core") if r.protocol.tau_min == Protocol().tau_min}
     assert core and core <= paper
+    first = {r.key for r in REGISTRY[name].runs("first")}
+    assert first and first <= {r.key for r in REGISTRY[name].runs("paper", protocol=FIRST)}
 
 
 def test_the_laptop_grid_is_part_of_the_papers_but_for_epochs():
@@ -66,7 +72,7 @@ def test_options_narrow_and_change_the_runs():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"preset": "full"}, "preset must be one of 'smoke', 'laptop', 'core', 'paper', got 'full'"),
+        ({"preset": "full"}, "preset must be one of 'smoke', 'laptop', 'core', 'paper', 'first', got 'full'"),
         ({"seeds": 0}, "seeds must be an integer >= 1 and <= 1000, got 0"),
         ({"seeds": 2.5}, "seeds must be an integer"),
         ({"epochs": 0}, "epochs must be"),

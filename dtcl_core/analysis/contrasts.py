@@ -22,16 +22,16 @@ import pandas as pd
 from .. import experiments
 from ..config import HYPERPARAMETERS
 from ..engine.traces import Trace
+from ..experiments import core
+from ..experiments.core import CHANCE
 from . import selection
 from .intervals import Interval, mean_interval
 
 MIN_SEEDS = 3
 LEAST = 0.005  # the smallest difference of accuracies worth the name
 MARGIN = 0.02  # of accuracy: what "alike", "among the best" and "well short" mean
-CHANCE = 0.5  # accuracy between two digits
 PROPOSED = ("dw_negatives", "dw_pairs")
 BASELINES = ("standard", "same_domain", "mmd", "dann")
-CALIBRATED_BETA, CALIBRATED_ALPHAS = 0.1, (0.175, 0.25)  # cells reported at chance; see `calibration`
 NOTHING = pd.Series(dtype=float)
 
 
@@ -116,7 +116,7 @@ class Evidence:
     @staticmethod
     def is_calibrated(tau_alpha: float, tau_beta: float) -> bool:
         """Whether calibration may look at a cell of the proposed methods, which then is no evidence."""
-        return tau_alpha == 1.0 or (tau_alpha in CALIBRATED_ALPHAS and tau_beta == CALIBRATED_BETA)
+        return core.is_calibrated(tau_alpha, tau_beta)
 
     def selected(
         self, method: str, metric: str, sigma: float = 50.0, fraction: float = 0.01, discriminator: str = "global"

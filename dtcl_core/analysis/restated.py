@@ -23,24 +23,16 @@ import torch
 from scipy import stats
 
 from .. import losses
+from ..experiments import core
 from . import claims
 from .contrasts import BASELINES, MARGIN, NOTHING, PROPOSED, Contrast, Evidence, best_elsewhere, difference, one
 from .intervals import Interval, mean_interval
 
-TAUS = (0.05, 0.1, 0.125, 0.15, 0.175, 0.25)
-BETAS = (0.1, 0.5, 1.0)
-PENALTY_TAUS, PENALTY_LAMBDAS = (0.05, 0.1, 0.15), (0.01, 0.1, 1.0)
-SELECTED = ((0.075, 0.5), (0.175, 1.0))  # by the paper, at sigma 50; claim 13 looks at gradients there
 MILD = (0.125, 0.1)  # where the paper draws its temperatures
 TAU_MIN = 0.01
-# The cells at sigma 50 that every part of the design has: a strip of each method's grid, and what the paper selected.
-DESIGN: dict[str, list[dict[str, float]]] = {
-    **{
-        m: [{"tau_alpha": a, "tau_beta": b} for a in TAUS for b in BETAS] + [{"tau_alpha": 0.075, "tau_beta": 0.5}]
-        for m in PROPOSED
-    },
-    **{m: [{"tau_alpha": a} for a in TAUS] for m in ("standard", "same_domain", "color_jitter")},
-    **{m: [{"tau_alpha": a, "lambda_": c} for a in PENALTY_TAUS for c in PENALTY_LAMBDAS] for m in ("mmd", "dann")},
+# The cells at sigma 50 that the preset `core` searches: a strip of each method's grid, and what the paper selected.
+DESIGN: dict[str, list[core.Cell]] = {
+    method: core.strip(method) for method in (*core.PLAIN, *core.PENALISED, *core.WEIGHTED)
 }
 
 
@@ -127,7 +119,7 @@ def weight_outside(e: Evidence) -> list[Contrast]:
         for metric, c in zip(("test_ood", "test_id", "d_test_id"), claims.weight_outside(e), strict=True)
     ]
     what = "gradient: half the weight's effect in the temperature over its effect outside, tau"
-    found = [one(f"{what} {a:g}/{b:g}", gradients(a, b)) for a, b in SELECTED]
+    found = [one(f"{what} {a:g}/{b:g}", gradients(a, b)) for a, b in core.PAPER_SELECTED]
     mild = Contrast(f"{what} {MILD[0]:g}/{MILD[1]:g}", mean_interval(gradients(*MILD)), beside=True)
     return [*found, mild, *beside]
 

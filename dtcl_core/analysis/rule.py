@@ -34,11 +34,12 @@ import pandas as pd
 from scipy import stats
 
 from ..experiments import REGISTRY
+from ..experiments.core import FRESH_SEED, FRESH_SEEDS
+from ..experiments.core import TAU_MINS as TAU_MINS
 from . import restated
 from .claims import CLAIMS
 from .contrasts import MIN_SEEDS, Contrast, Evidence
 from .intervals import Interval
-from .selection import FRESH_SEED
 
 WORDS = ("supported", "contradicted", "mixed", "inconclusive", "not tested")
 SUPPORTED, CONTRADICTED, MIXED, INCONCLUSIVE, NOT_TESTED = WORDS
@@ -46,10 +47,8 @@ FAMILY = (1, 2, 3, 5)
 LEVEL = 0.05
 POWER = 0.8  # with which an effect counts as one that the seeds could have seen
 ON_FRESH_SEEDS = (1, 2, 3, 4, 6)
-FRESH_SEEDS = 10
 FRESH = range(FRESH_SEED, FRESH_SEED + FRESH_SEEDS)
 NEEDS = {9: 5}  # no consistent sign is easily found where little can be seen
-TAU_MINS = (0.01, 0.05)
 UNSEEN = "test_ood"
 ABOUT_UNSEEN = (14,)  # claims that speak of the unseen colour alone
 COVERED_BY = {

@@ -18,11 +18,11 @@ import numpy as np
 import pandas as pd
 
 from ..config import HYPERPARAMETERS, Run
+from ..experiments.core import FRESH_SEED
 from ..results import protocol_hash
 
 SELECTION_FRACTION = 0.01
-SHARED_SEEDS = 3  # as many as the first round of a search gives every cell
-FRESH_SEED = 1000  # grids count theirs from 0, to at most so many (`experiments.MAX_SEEDS`)
+SHARED_SEEDS = 4  # more than a search gives to cells that do not go on (`experiments.core`)
 # What a cell belongs to: cells compete only within it.
 CONTEXT = ("method", "discriminator", "sigma", "projector", "projector_dim", "epochs", "protocol")
 CELL = (*CONTEXT, *HYPERPARAMETERS)

@@ -1,42 +1,25 @@
 """Every table and figure as a named list of runs.
 
 An experiment says which runs it needs; it never trains. Tables share runs by sharing keys. Each comes in four presets:
-`smoke` (seconds, proves that the machinery works and nothing else), `laptop` (short runs of a sub-grid), `core` (full runs of
-a sub-grid) and `paper`.
+`smoke` (seconds, proves that the machinery works and nothing else), `laptop` (short runs of a sub-grid), `core` (full runs in
+parts, each of which goes on with what the rows of those before it select: see `core`), `paper` (the paper's grid) and `first`
+(what was run under the first reading, `readings.FIRST`).
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ..analysis import calibration
-from ..analysis.selection import FRESH_SEED
-from ..checks import checked_choice, checked_number
+from ..checks import checked_choice, checked_number, closest
 from ..config import LAMBDAS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Protocol, Run
 from ..methods import ALL_METHODS, METHODS
-from . import open_choices, weight_choices
+from ..presets import PRESETS
+from . import core, open_choices, readings, weight_choices
 
-
-@dataclass(frozen=True)
-class Preset:
-    """How much of an experiment is asked for: number of seeds, epochs, what it is for, and changes to the protocol."""
-
-    seeds: int
-    epochs: int
-    purpose: str
-    changes: Mapping[str, Any] = field(default_factory=dict)
-
-
-MAX_SEEDS = FRESH_SEED  # a slip of the keyboard is no wish for a million runs
-PRESETS = {
-    "smoke": Preset(2, 1, "real training on a fifth of the images, in seconds", {"split_sizes": (1386, 231, 231, 462)}),
-    "laptop": Preset(3, 100, "short runs of a sub-grid, hours on a CPU at most"),
-    "core": Preset(5, 400, "full runs of the paper's selected cells and a few beside them; part of its grid"),
-    "paper": Preset(5, 400, "the paper's grid"),
-}
+MAX_SEEDS = core.FRESH_SEED  # a slip of the keyboard is no wish for a million runs
 
 WEIGHTED = tuple(name for name, method in METHODS.items() if "discriminator" in method.uses)
 Setting = dict[str, Any]  # what an experiment sets of a `Run`: all but seed and epochs; "protocol" holds changes to it
@@ -45,17 +28,19 @@ Setting = dict[str, Any]  # what an experiment sets of a `Run`: all but seed and
 def cells(method: str, preset: str) -> list[Setting]:
     """The hyperparameters tried for a method at one sigma (appendix D of the paper)."""
     uses = ALL_METHODS[method].uses
+    if preset == "core":
+        return [dict(cell) for cell in core.strip(method)]
     if "tau_beta" in uses:
         paper = {name: (cell["tau_alpha"], cell["tau_beta"]) for name, cell in weight_choices.PAPER_CELLS.items()}
         chosen, both = paper.get(method, paper["dw_pairs"]), list(paper.values())
         full = [(a, b) for a in TAU_ALPHAS for b in TAU_BETAS]
-        pairs = {"smoke": [chosen], "laptop": both, "core": both, "paper": full}[preset]
+        pairs = {"smoke": [chosen], "laptop": both, "first": both, "paper": full}[preset]
         return [{"tau_alpha": a, "tau_beta": b} for a, b in pairs]
     if "lambda_" in uses:
-        taus = {"smoke": (0.1,), "laptop": (0.1, 0.2), "core": (0.1,), "paper": TAU_ALPHAS}[preset]
-        lambdas = {"core": (0.1, 1.0), "paper": LAMBDAS}.get(preset, (0.1,))
+        taus = {"smoke": (0.1,), "laptop": (0.1, 0.2), "first": (0.1,), "paper": TAU_ALPHAS}[preset]
+        lambdas = {"first": (0.1, 1.0), "paper": LAMBDAS}.get(preset, (0.1,))
         return [{"tau_alpha": tau, "lambda_": lambda_} for tau in taus for lambda_ in lambdas]
-    taus = {"smoke": (0.1,), "laptop": (0.1, 0.2), "core": (0.05, 0.1, 0.2), "paper": TAU_ALPHAS}[preset]
+    taus = {"smoke": (0.1,), "laptop": (0.1, 0.2), "first": (0.05, 0.1, 0.2), "paper": TAU_ALPHAS}[preset]
     return [{"tau_alpha": tau} for tau in taus]
 
 
@@ -84,7 +69,9 @@ def both_discriminators(preset: str) -> list[Setting]:
 def projectors(preset: str) -> list[Setting]:
     """Standard contrastive learning without a projector head and with each kind and width, at sigma 25."""
     widths = {"smoke": (8,), "laptop": (4, 16)}.get(preset, (4, 8, 16))
-    taus = {"smoke": (0.1,), "laptop": (0.1,), "core": (0.05, 0.1, 0.2)}.get(preset, TAU_ALPHAS)
+    taus = {"smoke": (0.1,), "laptop": (0.1,), "core": core.HEAD_TAUS, "first": (0.05, 0.1, 0.2)}.get(
+        preset, TAU_ALPHAS
+    )
     heads: list[Setting] = [{}]
     heads += [{"projector": kind, "projector_dim": width} for kind in ("linear", "mlp") for width in widths]
     return [{"method": "standard", "sigma": 25.0, "tau_alpha": tau, **head} for head in heads for tau in taus]
@@ -128,6 +115,8 @@ class Experiment:
         settings: what its runs set in a preset.
         first_seed: where its seeds begin.
         most_seeds: how many it takes unless asked for another number; None: the preset's.
+        parts: those of `core` that it shows.
+        reading: the protocol of its runs; None: the default.
     """
 
     name: str
@@ -135,6 +124,8 @@ class Experiment:
     settings: Callable[[str], list[Setting]]
     first_seed: int = 0
     most_seeds: int | None = None
+    parts: tuple[str, ...] = ()
+    reading: Protocol | None = None
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -155,17 +146,19 @@ class Experiment:
         methods: str | Iterable[str] | None = None,
         tau_alpha: float | Iterable[float] | None = None,
         protocol: Protocol | None = None,
+        validation: core.Validation = core.nothing,
     ) -> list[Run]:
         """The runs of the experiment.
 
         Args:
-            preset: "smoke", "laptop", "core" or "paper".
+            preset: "smoke", "laptop", "core", "paper" or "first".
             seeds: how many seeds, counted from the experiment's first, mostly 0; None: the preset's number.
             epochs: None: the preset's number. Runs whose length the experiment itself sets take no other.
             sigma: one or more colour spreads; None: the experiment's.
             methods: names, or one string of names with commas; None or "all": the experiment's.
             tau_alpha: temperatures to try instead of the preset's.
             protocol: what all runs share, but for the epochs; None: the default (on fewer images in "smoke").
+            validation: what is known of validation accuracies, by which `core` goes on; see `core.Validation`.
 
         Raises:
             ValueError: for anything out of range or unknown; the message names it.
@@ -173,19 +166,27 @@ class Experiment:
         size = PRESETS[checked_choice("preset", preset, tuple(PRESETS))]
         usual = min(size.seeds, self.most_seeds or size.seeds)
         count = checked_number("seeds", usual if seeds is None else seeds, 1, MAX_SEEDS, integer=True)
-        shared = dataclasses.replace(
-            protocol or Protocol(**size.changes), epochs=size.epochs if epochs is None else epochs
-        )
+        reading = readings.FIRST if preset == "first" else self.reading or Protocol()
+        start = dataclasses.replace(reading, **size.changes)
+        shared = dataclasses.replace(protocol or start, epochs=size.epochs if epochs is None else epochs)
         chosen = set(self._chosen(methods))
         settings = [setting for setting in self.settings(preset) if setting["method"] in chosen]
         if epochs is not None and self.sets_epochs(preset):
             raise ValueError(f"{self.name} sets the epochs of its runs itself; leave epochs out, got {epochs!r}.")
+        if preset == "core" and self.parts and sigma is None and tau_alpha is None:
+            parts = core.parts(shared, validation)
+            found = [run for name in self.parts for run in parts[name] if run.method in chosen]
+            return [run for run in dict.fromkeys(found) if seeds is None or run.seed < count]
         if sigma is not None:
             settings = [{**setting, "sigma": spread} for spread in listed_numbers(sigma) for setting in settings]
         if tau_alpha is not None:
             settings = [{**setting, "tau_alpha": tau} for setting in settings for tau in listed_numbers(tau_alpha)]
+        protocols: dict[str, Protocol] = {}  # settings share few, and each is checked field by field
+        for setting in settings:
+            changes = setting.get("protocol", {})
+            protocols.setdefault(repr(changes), shared if not changes else dataclasses.replace(shared, **changes))
         runs = [
-            Run(seed=seed, **{**setting, "protocol": dataclasses.replace(shared, **setting.get("protocol", {}))})
+            Run(seed=seed, **{**setting, "protocol": protocols[repr(setting.get("protocol", {}))]})
             for setting in settings
             for seed in range(self.first_seed, self.first_seed + int(count))
         ]
@@ -201,7 +202,9 @@ class Experiment:
             raise ValueError("methods must name at least one method.")
         for name in names:
             if name not in self.methods:
-                raise ValueError(f"unknown method {name!r}: the methods are {', '.join(self.methods)}.")
+                raise ValueError(
+                    f"unknown method {name!r}{closest(name, self.methods)}: the methods are {', '.join(self.methods)}."
+                )
         return list(dict.fromkeys(names))
 
 
@@ -222,27 +225,50 @@ def listed_numbers(value: Any) -> list[Any]:
     return values
 
 
+SEARCHED = ("strip", "further")  # parts of `core` at sigma 50
 REGISTRY = {
     experiment.name: experiment
     for experiment in (
-        Experiment("main_table", "Table 1: seven methods at sigma 50, 1 % of labels", comparison()),
-        Experiment("sigma_ablation", "the sigma figure: seven methods at five spreads", comparison(sigmas=SIGMAS)),
-        Experiment("label_fractions", "Table 2: 1, 10 and 100 % of labels", comparison()),
-        Experiment("temperature", "Tables 3-8: tau_alpha by tau_beta", comparison(WEIGHTED)),
-        Experiment("model_selection", "the distribution figure: every configuration", comparison()),
-        Experiment("global_vs_batch", "Table 9: two kinds of discriminator", both_discriminators),
-        Experiment("projector_head", "the projector figure, at sigma 25", projectors),
-        Experiment("effective_temperature", "the temperature figures, by epoch", one_trace),
+        Experiment("main_table", "Table 1: seven methods at sigma 50, 1 % of labels", comparison(), parts=SEARCHED),
+        Experiment(
+            "sigma_ablation",
+            "the sigma figure: seven methods at five spreads",
+            comparison(sigmas=SIGMAS),
+            parts=(*SEARCHED, "spreads", "ends"),
+        ),
+        Experiment("label_fractions", "Table 2: 1, 10 and 100 % of labels", comparison(), parts=SEARCHED),
+        Experiment(
+            "temperature", "Tables 3-8: tau_alpha by tau_beta", comparison(WEIGHTED), parts=(*SEARCHED, "third")
+        ),
+        Experiment(
+            "model_selection",
+            "the distribution figure: every configuration",
+            comparison(),
+            parts=(*SEARCHED, "third"),
+        ),
+        Experiment(
+            "global_vs_batch",
+            "Table 9: two kinds of discriminator",
+            both_discriminators,
+            parts=(*SEARCHED, "spreads", "ends", "batches", "both"),
+        ),
+        Experiment("projector_head", "the projector figure, at sigma 25", projectors, parts=("heads",)),
+        Experiment("effective_temperature", "the temperature figures, by epoch", one_trace, parts=("followed",)),
         Experiment(
             "calibration",
             "which reading of the paper: candidates beside its anchors",
-            calibration.experiment,
-            calibration.FIRST_SEED,
-            calibration.SEEDS,
+            readings.experiment,
+            readings.FIRST_SEED,
+            readings.SEEDS,
         ),
-        Experiment("sensitivity", "the choices that the paper leaves open", open_choices.settings),
-        Experiment("weight_choices", "choices that only the domain weight sees", weight_choices.settings),
-        Experiment("adding_a_method", "claim 13: a weight outside the exponent", outside),
+        Experiment("sensitivity", "how the first reading was chosen", open_choices.settings, reading=readings.FIRST),
+        Experiment(
+            "weight_choices",
+            "choices that only the domain weight sees, under the first reading",
+            weight_choices.settings,
+            reading=readings.FIRST,
+        ),
+        Experiment("adding_a_method", "claim 13: a weight outside the exponent", outside, parts=("outside",)),
     )
 }
 
@@ -257,4 +283,6 @@ def everything(preset: str) -> list[Setting]:
     return [s for name, e in REGISTRY.items() if name not in BESIDE for s in e.settings(preset)]
 
 
-REGISTRY["claims"] = Experiment("claims", "the fifteen claims: the runs of all the others", everything)
+REGISTRY["claims"] = Experiment(
+    "claims", "the fifteen claims: the runs of all the others", everything, parts=core.PARTS
+)

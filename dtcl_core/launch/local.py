@@ -11,7 +11,7 @@ import hashlib
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
@@ -29,19 +29,58 @@ from ..encoder import IMAGE_SIZE, dropout_shapes
 from ..engine.device import free_bytes, is_accelerator, release_memory, resolve_device, resolve_precision
 from ..engine.provenance import machine
 from ..engine.streams import stream_of
+from ..experiments.core import CHANCE, Validation
+from ..presets import ENGINES
 from ..results import Store, default_path, make_rows
 
 LINE_SECONDS = 60.0
+BAR = (
+    "{desc}, {remaining} left {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {rate_fmt}"  # narrow terminals cut its end
+)
 STALE_SECONDS = 86400.0
 CPU_STACK = 12  # an eighth less time a run than six (benchmarks/cpu.csv); more gain little, and rows land later
 GPU_STACK = 192  # keeps a large GPU busy; more would only delay rows
 MEMORY_SHARE = 0.7  # of what is free, for what the estimate below leaves out
-ENGINES = ("local", "ray")
 
 
 def default_store(preset: str) -> Store:
     """Where a preset's rows belong: the committed results, or for `smoke` a folder beside them that is not committed."""
     return Store(default_path() / "smoke" if preset == "smoke" else default_path())
+
+
+def validation_of(rows: Mapping[str, Mapping[str, Any]]) -> Validation:
+    """What rows tell of validation accuracy at 1 % of labels, by which `experiments.core` goes on; chance for what diverged.
+
+    Args:
+        rows: by key, as from `Store.rows`.
+    """
+
+    def told(run: Run) -> float | None:
+        row = rows.get(run.key)
+        if row is None:
+            return None
+        return row["metrics"]["0.01"]["validation"] if row["status"] == "ok" else CHANCE
+
+    return told
+
+
+def compute_all(ask: Callable[[Validation], Sequence[Run]], store: Store, device: str = "auto", **options: Any) -> int:
+    """`compute` what is asked for, and go on while rows that came make it ask for more.
+
+    Args:
+        ask: the runs wanted, from what is known of validation accuracies.
+        store: where rows are looked for and added.
+        device, options: see `compute`.
+
+    Returns:
+        How many runs were trained.
+    """
+    trained, before = 0, None
+    while True:
+        runs = ask(validation_of(store.rows()))
+        if before is not None and set(runs) <= before:
+            return trained
+        trained, before = trained + compute(runs, store, device, **options), {*runs, *(before or ())}
 
 
 def bytes_of_run(protocol: Protocol, precision: str) -> int:
@@ -207,8 +246,11 @@ class Progress:
         self.trained = self.skipped = 0  # run-epochs, by this call and by earlier ones
         self.began = self.told = time.monotonic()
         self.quiet = quiet
-        self.bar = tqdm(total=self.total, unit="run-epoch", disable=True if quiet else None, smoothing=0.1)
-        self.bar.set_description(f"0 of {self.runs} runs")
+        silent = True if quiet else None  # None: unless it is a terminal
+        self.bar = tqdm(
+            total=self.total, unit="run-epoch", disable=silent, smoothing=0.1, bar_format=BAR, dynamic_ncols=True
+        )
+        self.bar.set_description_str(f"0 of {self.runs} runs")
 
     def epoch(self, stack: pretrain.Stack) -> None:
         """An epoch of a stack is done."""
@@ -229,7 +271,7 @@ class Progress:
     def stack_done(self, runs: Sequence[Run]) -> None:
         """The rows of a stack are stored."""
         self.done += len(runs)
-        self.bar.set_description(f"{self.done} of {self.runs} runs")
+        self.bar.set_description_str(f"{self.done} of {self.runs} runs")
         self._tell()
 
     def trained_elsewhere(self, runs: Sequence[Run]) -> None:
@@ -244,9 +286,10 @@ class Progress:
         if self.bar.disable and not self.quiet:
             rate = max(self.trained, 1e-9) / (self.told - self.began)
             left = (self.total - self.skipped - self.trained) / rate
+            ahead = f"; about {readable_time(left)} left" if left > 0 else ""
             print(
                 f"{self.done} of {self.runs} runs done; {self.skipped + self.trained} of {self.total} run-epochs, "
-                f"{rate:.2f} a second; about {left / 60:.0f} minutes left",
+                f"{rate:.2f} a second{ahead}",
                 flush=True,
             )
 
@@ -278,28 +321,39 @@ def train_stack(
         should_stop=should_stop,
         **callbacks,
     )
+    keep(stack, members, store, record)
+    checkpoint.unlink(missing_ok=True)
+    if progress is not None:
+        progress.stack_done(members)
+
+
+def keep(stack: pretrain.Stack, members: Sequence[Run], store: Store, record: bool) -> None:
+    """Evaluate a trained stack and store its networks, then rows, then traces; on a full disk rows come before networks.
+
+    Raises:
+        OSError: if rows or traces cannot be written, naming the file and what it needs.
+    """
     draws = evaluate.measure(stack, members)
     metrics = {key: evaluate.means(of_run) for key, of_run in draws.items()}
-    try:
-        kept = store.add_encoders(stack)
-    except OSError as error:  # rows need little room, and are what was trained for
-        told = f"{store.encoders_path}: trained encoders could not be kept ({error.strerror or error})."
-        warnings.warn(told, stacklevel=2)
-        kept = None
+    present = store.rows() if record else {}  # a run may lack its trace only: its row stays as it is
+    wanting = [run for run in members if run.key not in present]
+    if wanting:
+        try:
+            kept = store.add_encoders(stack)
+        except OSError as error:
+            warnings.warn(f"trained encoders are not kept: {error}", stacklevel=3)
+            kept = None
+        try:
+            store.add(make_rows(stack, metrics, wanting, draws, kept))
+        except OSError:
+            if kept is None:
+                raise
+            (store.encoders_path / kept["file"]).unlink(missing_ok=True)
+            store.add(make_rows(stack, metrics, wanting, draws))
     if record:
         traces = {trace.key: trace for trace in stack.traces()}
         for run in members:
             store.add_trace(replace(traces[run.training.key], key=run.key))
-    try:
-        store.add(make_rows(stack, metrics, members, draws, kept))
-    except OSError:  # make room for what counts
-        if kept is None:
-            raise
-        (store.encoders_path / kept["file"]).unlink(missing_ok=True)
-        store.add(make_rows(stack, metrics, members, draws))
-    checkpoint.unlink(missing_ok=True)
-    if progress is not None:
-        progress.stack_done(members)
 
 
 def compute(
@@ -398,7 +452,7 @@ def missing_stacks(
 def tidy(store: Store, done: Sequence[Sequence[Run]]) -> None:
     """Remove what a kill may have left: checkpoints of stacks that are done, and half-written files a day old."""
     left = [checkpoint_path(store, members) for members in done]
-    for folder in (store.rows_path, store.traces_path, store.checkpoints_path):
+    for folder in (store.rows_path, store.traces_path, store.encoders_path, store.checkpoints_path):
         for path in (*folder.glob("*.tmp"), *folder.glob(".*.probe")):
             with suppress(OSError):
                 left += [path] if time.time() - path.stat().st_mtime > STALE_SECONDS else []

@@ -19,9 +19,10 @@ from pytorch_metric_learning.utils import common_functions
 from pytorch_metric_learning.utils.loss_and_miner_utils import convert_to_pairs
 from torch import Tensor
 
-from ..checks import check_embeddings, checked_choice, current, setting
+from ..checks import checked_choice
 from ..losses import anchor_losses, cosine_similarity, pair_temperature
 from .candidates import Anchors, Candidates
+from .inputs import check_embeddings, current, setting
 from .weigher import HasPosterior, Setting, Weigher
 
 

@@ -11,13 +11,15 @@ from typing import Any
 import pandas as pd
 
 from ..analysis import selection
-from ..checks import checked_choice
+from ..checks import checked_choice, closest
 from ..config import Run
 from ..engine.device import resolve_device
 from ..engine.traces import Trace
 from ..experiments import BESIDE, OUTSIDE, REGISTRY, listed_numbers, wants_trace
-from ..launch.local import compute, default_store
-from ..results import Store, check_writable
+from ..experiments.core import Validation, nothing
+from ..files import check_writable
+from ..launch.local import compute, compute_all, default_store, validation_of
+from ..results import Store
 
 INJECTED = "# Parameters"  # papermill writes its cell with this first line
 
@@ -46,7 +48,9 @@ def check_parameters(cells: Sequence[str]) -> None:
         if source.lstrip().startswith(INJECTED):
             known = assigned_names(before)
             for name in sorted(assigned_names(source) - known):
-                raise ValueError(f"unknown parameter {name!r}: this chapter takes {', '.join(sorted(known))}.")
+                raise ValueError(
+                    f"unknown parameter {name!r}{closest(name, known)}: this chapter takes {', '.join(sorted(known))}."
+                )
 
 
 def number_list(name: str, text: object) -> list[float]:
@@ -83,11 +87,15 @@ def obtain(
         raise ValueError(f"save must be the name of a folder, got {save!r}.")
     if save is not None:
         check_writable(Path(save), "figures")
-    chosen = REGISTRY[experiment]
-    runs = chosen.runs(preset, **options)  # type: ignore[arg-type]
     store: Store = default_store(preset)
+
+    def ask(validation: Validation) -> list[Run]:
+        return REGISTRY[experiment].runs(preset, validation=validation, **options)  # type: ignore[arg-type]
+
+    ask(nothing)  # a parameter out of range is refused before rows are read
     if compute_missing:
-        compute(runs, store, device, record=wants_trace)
+        compute_all(ask, store, device, record=wants_trace)
+    runs = ask(validation_of(store.rows()))
     return runs, store.load(runs)
 
 
@@ -99,7 +107,9 @@ def rows_of(preset: str) -> dict[str, dict[str, Any]]:
 def competing(frame: pd.DataFrame, preset: str, **options: object) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows of the claims in two parts: those whose cells compete in a selection, and those that only one chapter looks at."""
     names = [name for name in REGISTRY if name not in (*BESIDE, *OUTSIDE)]
-    keys = {run.key for name in names for run in REGISTRY[name].runs(preset, **options)}  # type: ignore[arg-type]
+    known = validation_of(default_store(preset).rows())
+    asked = [run for name in names for run in REGISTRY[name].runs(preset, validation=known, **options)]  # type: ignore[arg-type]
+    keys = {run.key for run in asked}
     return frame[frame.key.isin(keys)], frame[~frame.key.isin(keys)]
 
 

@@ -16,7 +16,7 @@ from ..config import HYPERPARAMETERS, Run
 from ..data import ColoredDigits
 from ..engine.traces import KINDS, Trace
 from ..experiments import REGISTRY
-from ..launch.local import default_store
+from ..launch.local import default_store, validation_of
 from ..methods import ALL_METHODS
 
 SHORT = {"test_ood": "Test-OOD", "test_id": "Test-ID", "d_test_id": "D-Test-ID", "validation": "Validation"}
@@ -361,11 +361,12 @@ def describe_all(preset: str, **options: Any) -> str:
     """How many runs of each experiment exist; `options` as for `Experiment.runs`, epochs where they are not its own."""
     lines = [f"{'experiment':<22}{'runs':>6}{'exist':>7}"]
     present = default_store(preset).rows()
+    known = validation_of(present)
     for name, experiment in REGISTRY.items():
         asked = {**options, "epochs": None} if experiment.sets_epochs(preset) else options
-        keys = {run.key for run in experiment.runs(preset, **asked)}
+        keys = {run.key for run in experiment.runs(preset, validation=known, **asked)}
         lines.append(f"{name:<22}{len(keys):>6}{len(keys & present.keys()):>7}")
-    wanted = {run.key for run in REGISTRY["claims"].runs(preset, **options)}
+    wanted = {run.key for run in REGISTRY["claims"].runs(preset, validation=known, **options)}
     lines.append(f"Preset {preset}: {len(wanted & present.keys())} of {len(wanted)} runs exist.")
     return "\n".join(lines)
 

@@ -1,0 +1,165 @@
+"""The preset `core`: some eight hundred full runs in parts. A part is asked for once the parts before it have their rows.
+
+| part | what | seeds |
+|---|---|---|
+| `strip` | sigma 50: a strip of every grid | 0, 1 |
+| `further` | sigma 50: the two best cells | 2, 3, 4 |
+| `fresh` | sigma 50: the better of the two | 1000 to 1009 |
+| `spreads` | the other sigmas: the two cells, and the neighbour in temperature of a better one at an edge of the strip | 0, 1, 2 |
+| `ends` | sigma 0 and 150: the best cell there | 3, 4 |
+| `batches` | five sigmas: batch-level discriminators in the two cells | 0, 1, 2 |
+| `both` | five sigmas: the best cell of either kind of discriminator | 3, 4 |
+| `heads` | sigma 25: seven projector heads at two temperatures | 0 to 4 |
+| `outside` | sigma 50: the weight outside the exponent, beside one in the temperature and none | 0 to 4 |
+| `followed` | sigma 50: the run whose temperatures are recorded | 0 to 4 |
+| `third` | sigma 50: the strip once more, for claims about all hyperparameters | 2 |
+
+Each method has cells of its own, and a proposed method has them at each of two levels of tau_min, which is never selected over
+(`batches` and `both`: at the first level). Which cells go on is decided by mean validation accuracy at 1 % of labels and by
+nothing else; a run that diverged counts as chance. Ties go to the smaller tau_alpha, then tau_beta, then lambda. The cells that
+calibration looked at are trained for the tables and go nowhere.
+
+Nothing here reads a store: a part is a function of `Validation`, which tells a run's accuracy, or None while it has no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..config import SIGMAS, TAU_ALPHAS, Protocol, Run
+
+Validation = Callable[[Run], float | None]
+Cell = Mapping[str, Any]  # tau_alpha, and tau_beta or lambda_
+PARTS = (
+    "strip", "further", "fresh", "spreads", "ends", "batches", "both", "heads", "outside", "followed", "third",
+)  # fmt: skip
+
+SIGMA = 50.0  # where hyperparameters are searched
+OTHERS = tuple(sigma for sigma in SIGMAS if sigma != SIGMA)
+ENDS = (min(SIGMAS), max(SIGMAS))
+TAUS = (0.05, 0.1, 0.125, 0.15, 0.175, 0.25)
+BETAS = (0.1, 0.5, 1.0)
+PENALTY_TAUS, PENALTY_LAMBDAS = (0.05, 0.1, 0.15), (0.01, 0.1, 1.0)
+TAU_MINS = (0.01, 0.05)  # the paper gives none
+WEIGHTED, PLAIN, PENALISED = ("dw_negatives", "dw_pairs"), ("standard", "same_domain", "color_jitter"), ("mmd", "dann")
+PAPER_SELECTED = ((0.075, 0.5), (0.175, 1.0))  # at sigma 50, for negatives and for pairs
+CALIBRATED_BETA, CALIBRATED_ALPHAS = 0.1, (0.175, 0.25)  # reported at chance; `calibration` may look at them
+CHANCE = 0.5  # accuracy between two digits, or two domains
+FRESH_SEED, FRESH_SEEDS = 1000, 10  # of seeds that take part in no selection
+HEADS: tuple[dict[str, Any], ...] = (
+    {},
+    *({"projector": kind, "projector_dim": width} for kind in ("linear", "mlp") for width in (4, 8, 16)),
+)
+HEAD_SIGMA, HEAD_TAUS = 25.0, (0.05, 0.1)
+OUTSIDE_TAU, OUTSIDE_BETA = 0.1, 0.5
+FOLLOWED: Cell = {"tau_alpha": 0.125, "tau_beta": 0.1}  # the paper draws its temperatures, for pairs
+FIRST, ALL = (0, 1), tuple(range(5))
+
+
+def nothing(run: Run) -> float | None:
+    """The `Validation` of an empty store."""
+    return None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What competes only with itself: a method, and for a proposed one a level of tau_min."""
+
+    method: str
+    tau_min: float | None = None
+
+    def run(self, protocol: Protocol, cell: Cell, sigma: float, seed: int, **more: Any) -> Run:
+        """A run of one of its cells."""
+        changed = protocol if self.tau_min is None else replace(protocol, tau_min=self.tau_min)
+        return Run(self.method, sigma=sigma, seed=seed, protocol=changed, **cell, **more)
+
+
+ENTRIES = (
+    *(Entry(method) for method in (*PLAIN, *PENALISED)),
+    *(Entry(method, level) for method in WEIGHTED for level in TAU_MINS),
+)
+
+
+def is_calibrated(tau_alpha: float, tau_beta: float | None) -> bool:
+    """Whether calibration may look at a cell of the proposed methods, which then is no evidence."""
+    return tau_alpha == 1.0 or (tau_alpha in CALIBRATED_ALPHAS and tau_beta == CALIBRATED_BETA)
+
+
+def strip(method: str) -> list[Cell]:
+    """The cells of a method that are searched."""
+    if method in WEIGHTED:
+        grid = [(a, b) for a in TAUS for b in BETAS]
+        return [{"tau_alpha": a, "tau_beta": b} for a, b in dict.fromkeys([*grid, *PAPER_SELECTED])]
+    if method in PENALISED:
+        return [{"tau_alpha": a, "lambda_": strength} for a in PENALTY_TAUS for strength in PENALTY_LAMBDAS]
+    return [{"tau_alpha": a} for a in TAUS]
+
+
+def neighbours(cell: Cell) -> list[Cell]:
+    """The next temperature of the paper's grid beyond an edge of the strip, or, where it has none, before it."""
+    place = TAU_ALPHAS.index(cell["tau_alpha"])
+    if cell["tau_alpha"] not in (TAUS[0], TAUS[-1]):
+        return []
+    return [{**cell, "tau_alpha": TAU_ALPHAS[1 if place == 0 else place + 1]}]
+
+
+def best(
+    cells: Iterable[Cell], runs_of: Callable[[Cell], Sequence[Run]], validation: Validation, count: int
+) -> list[Cell]:
+    """The cells with the highest mean validation accuracy, best first; none while a run of any cell has no row."""
+    ranked = []
+    for cell in cells:
+        found = [validation(run) for run in runs_of(cell)]
+        if any(value is None for value in found):
+            return []
+        ties = (cell["tau_alpha"], cell.get("tau_beta", 0.0), cell.get("lambda_", 0.0))
+        ranked.append((-float(np.mean([value for value in found if value is not None])), ties, cell))
+    return [cell for *_, cell in sorted(ranked, key=lambda line: line[:2])[:count]]
+
+
+def parts(protocol: Protocol, validation: Validation) -> dict[str, list[Run]]:
+    """The runs of each part as far as the rows before it say which they are, in the order in which they are wanted.
+
+    Args:
+        protocol: what all runs share, but for tau_min.
+        validation: see `Validation`.
+    """
+
+    def made(e: Entry, cells: Iterable[Cell], sigmas: Iterable[float], seeds: Iterable[int], **more: Any) -> list[Run]:
+        return [e.run(protocol, c, sigma, seed, **more) for sigma in sigmas for c in cells for seed in seeds]
+
+    def chosen(e: Entry, cells: Sequence[Cell], sigma: float, seeds: Sequence[int], count: int, **m: Any) -> list[Cell]:
+        return best(cells, lambda cell: made(e, [cell], [sigma], seeds, **m), validation, count)
+
+    found: dict[str, list[Run]] = {name: [] for name in PARTS}
+    for e in ENTRIES:
+        tried = strip(e.method)
+        found["strip"] += made(e, tried, [SIGMA], FIRST)
+        found["third"] += made(e, tried, [SIGMA], [max(FIRST) + 1])
+        allowed = [c for c in tried if e.method not in WEIGHTED or not is_calibrated(c["tau_alpha"], c["tau_beta"])]
+        two = chosen(e, allowed, SIGMA, FIRST, 2)
+        found["further"] += made(e, two, [SIGMA], ALL[2:])
+        one = chosen(e, two, SIGMA, ALL, 1)
+        found["fresh"] += made(e, one, [SIGMA], range(FRESH_SEED, FRESH_SEED + FRESH_SEEDS))
+        spread = [*two, *(other for cell in one for other in neighbours(cell) if other not in two)] if one else []
+        found["spreads"] += made(e, spread, OTHERS, ALL[:3])
+        for sigma in ENDS:
+            found["ends"] += made(e, chosen(e, spread, sigma, ALL[:3], 1), [sigma], ALL[3:])
+        if e.tau_min == TAU_MINS[0]:
+            batch = {"discriminator": "batch"}
+            found["batches"] += made(e, two, SIGMAS, ALL[:3], **batch)
+            for sigma in SIGMAS:
+                found["both"] += made(e, chosen(e, two, sigma, ALL[:3], 1, **batch), [sigma], ALL[3:], **batch)
+            for sigma in OTHERS:
+                found["both"] += made(e, chosen(e, spread, sigma, ALL[:3], 1), [sigma], ALL[3:])
+    for head in HEADS:
+        found["heads"] += made(Entry("standard"), [{"tau_alpha": a} for a in HEAD_TAUS], [HEAD_SIGMA], ALL, **head)
+    plain, weighted = {"tau_alpha": OUTSIDE_TAU}, {"tau_alpha": OUTSIDE_TAU, "tau_beta": OUTSIDE_BETA}
+    beside = [*made(Entry("standard"), [plain], [SIGMA], ALL), *made(Entry("dw_outside"), [plain], [SIGMA], ALL)]
+    found["outside"] = beside + [r for a in TAU_MINS for r in made(Entry(WEIGHTED[0], a), [weighted], [SIGMA], ALL)]
+    found["followed"] = [r for a in TAU_MINS for r in made(Entry(WEIGHTED[1], a), [FOLLOWED], [SIGMA], ALL)]
+    return {name: list(dict.fromkeys(runs)) for name, runs in found.items()}
