@@ -78,7 +78,7 @@ def accuracies():
         probe = logistic.fit(z[fit], target[fit], max(count, 2), solver="lbfgs")
         told[f"{name} accuracy"] = logistic.accuracy(probe, z[test], target[test]).item()
         if name == "class" and unseen.any():
-            told["class accuracy, unseen domain"] = logistic.accuracy(probe, z[unseen], target[unseen]).item()
+            told["class accuracy where unseen"] = logistic.accuracy(probe, z[unseen], target[unseen]).item()
     return told
 
 
