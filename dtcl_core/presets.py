@@ -12,16 +12,23 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Preset:
-    """How much of an experiment is asked for: number of seeds, epochs, what it is for, and changes to the protocol."""
+    """How much of an experiment is asked for: seeds, epochs, what it is for, changes to the protocol, and what to mind."""
 
     seeds: int
     epochs: int
     purpose: str
     changes: Mapping[str, Any] = field(default_factory=dict)
+    caution: str = ""
 
 
 PRESETS = {
-    "smoke": Preset(2, 1, "real training on a fifth of the images, in seconds", {"split_sizes": (1386, 231, 231, 462)}),
+    "smoke": Preset(
+        2,
+        1,
+        "real training on a fifth of the images, in seconds",
+        {"split_sizes": (1386, 231, 231, 462)},
+        "Smoke runs train for a few steps, to show that all works; methods may come out alike, and no number means anything.",
+    ),
     "laptop": Preset(3, 100, "short runs of a sub-grid, hours on a CPU at most"),
     "core": Preset(5, 400, "full runs: a strip of every grid, then what validation selects"),
     "paper": Preset(5, 400, "the paper's grid"),
@@ -31,6 +38,7 @@ PRESETS = {
 # The experiments; `experiments.REGISTRY` says which runs each needs.
 EXPERIMENTS = (
     "main_table", "sigma_ablation", "label_fractions", "temperature", "model_selection", "global_vs_batch",
-    "projector_head", "effective_temperature", "calibration", "sensitivity", "weight_choices", "adding_a_method", "claims",
+    "projector_head", "effective_temperature", "calibration", "sensitivity", "weight_choices", "adding_a_method",
+    "claims",
 )  # fmt: skip
 ENGINES = ("local", "ray")

@@ -124,6 +124,7 @@ def test_a_smoke_run_trains_and_fills_the_tables(path, smoke_results, tmp_path, 
         again = execute(path, tmp_path, monkeypatch, results=smoke_results / "results", preset="smoke")
         assert printed == "\n".join(text_of(c) for c in cells(again))
     assert f"{len(asked)} of {len(asked)} runs exist" in printed and "No runs yet" not in printed
+    assert "no number means anything" in printed
     assert list((smoke_results / "results/smoke/rows").glob("*.jsonl"))
     assert not (smoke_results / "results/rows").exists()
     if saves:

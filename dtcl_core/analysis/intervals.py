@@ -44,6 +44,12 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval
     return Interval(float(x.mean()), float(low), float(high), len(x))
 
 
+def accuracy_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
+    """`mean_interval` of fractions correct, cut off at 0 and 1: no mean lies beyond, so it covers as often as the whole."""
+    whole = mean_interval(values, confidence)
+    return whole._replace(low=float(np.clip(whole.low, 0, 1)), high=float(np.clip(whole.high, 0, 1)))
+
+
 def paired_difference(a: pd.Series, b: pd.Series, confidence: float = 0.95) -> Interval:
     """Mean and t interval of a - b over the seeds that both have; a and b are indexed by seed."""
     joined = pd.concat([a.rename("a"), b.rename("b")], axis=1, join="inner")

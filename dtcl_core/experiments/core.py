@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,11 @@ def nothing(run: Run) -> float | None:
     return None
 
 
+@cache
+def _at_level(protocol: Protocol, tau_min: float | None) -> Protocol:
+    return protocol if tau_min is None else replace(protocol, tau_min=tau_min)
+
+
 @dataclass(frozen=True)
 class Entry:
     """What competes only with itself: a method, and for a proposed one a level of tau_min."""
@@ -74,8 +80,7 @@ class Entry:
 
     def run(self, protocol: Protocol, cell: Cell, sigma: float, seed: int, **more: Any) -> Run:
         """A run of one of its cells."""
-        changed = protocol if self.tau_min is None else replace(protocol, tau_min=self.tau_min)
-        return Run(self.method, sigma=sigma, seed=seed, protocol=changed, **cell, **more)
+        return Run(self.method, sigma=sigma, seed=seed, protocol=_at_level(protocol, self.tau_min), **cell, **more)
 
 
 ENTRIES = (

@@ -75,6 +75,8 @@ def run(options: argparse.Namespace) -> int:
             runs = ask(local.validation_of(store.rows()))
         selected = f", {len(runs) - before} of which the others selected" if len(runs) > before else ""
         print(f"All {len(runs)} runs exist now{selected}.")
+    if PRESETS[options.preset].caution:
+        print(PRESETS[options.preset].caution)
     rows = store.rows()
     diverged = sum(rows[run.key]["status"] == "diverged" for run in runs)
     if diverged:

@@ -1,4 +1,4 @@
-"""Checks of embeddings, domains and labels, and settings that may change as training goes on."""
+"""What users hand to the losses is checked here: settings, embeddings, domains, labels; `checks` has plain values."""
 
 from __future__ import annotations
 

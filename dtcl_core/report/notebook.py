@@ -15,7 +15,7 @@ from ..checks import checked_choice, closest
 from ..config import Run
 from ..engine.device import resolve_device
 from ..engine.traces import Trace
-from ..experiments import BESIDE, OUTSIDE, REGISTRY, listed_numbers, wants_trace
+from ..experiments import BESIDE, OUTSIDE, PRESETS, REGISTRY, listed_numbers, wants_trace
 from ..experiments.core import Validation, nothing
 from ..files import check_writable
 from ..launch.local import compute, compute_all, default_store, validation_of
@@ -87,6 +87,8 @@ def obtain(
         raise ValueError(f"save must be the name of a folder, got {save!r}.")
     if save is not None:
         check_writable(Path(save), "figures")
+    if PRESETS[checked_choice("preset", preset, tuple(PRESETS))].caution:
+        print(PRESETS[preset].caution)
     store: Store = default_store(preset)
 
     def ask(validation: Validation) -> list[Run]:
