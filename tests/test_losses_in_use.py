@@ -30,6 +30,14 @@ from dtcl_core import (
 N, K, D = 24, 6, 3
 
 
+@pytest.fixture(autouse=True)
+def fresh_compiler():
+    """Graphs of other tests do not count towards the compiler's limit of variants of one function."""
+    yield
+    if "torch._dynamo" in sys.modules:
+        torch.compiler.reset()
+
+
 @pytest.fixture
 def batch():
     generator = torch.Generator().manual_seed(3)
