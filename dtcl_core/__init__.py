@@ -13,7 +13,7 @@ Where things are, in the order in which a number travels:
   `local`, `cluster` (Ray), `audit` (stored rows trained again), `selfcheck` (is this machine sound?);
 - concluded, `analysis`: `selection`, `intervals`, `reported` (the paper's numbers), `contrasts`, `claims`, `verdicts`; the later
   rule in `restated`, `rule` and `operating`; `sensitivity` and `calibration` of the open choices;
-- shown, `report`: `tables`, `figures`, `style`, `illustrations`, `interactive`, `notebook` (what chapters call), `benchmarked`;
+- shown, `report`: `tables`, `styled` (tables as pages), `figures`, `style`, `illustrations`, `interactive`, `notebook` (what chapters call), `benchmarked`;
 - for your project, `nn`: the losses as `modules`, `weigher` (which pairs share a domain?), `candidates` (chunks), `queue`, `caching`,
   `discriminators`, `penalties`, `monitor` (figures to log), `gather`.
 """
