@@ -1,4 +1,5 @@
-"""Run every chapter in place and keep its text outputs, which the tests compare; redraw the README's picture.
+"""Run every chapter in place and keep its text outputs, which the tests compare; pin the rows they show; redraw the README's
+picture.
 
 Images and HTML are not committed: the book makes them when it is built.
 """
@@ -8,6 +9,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
+from dtcl_core import results
 from dtcl_core.analysis import reported, selection
 from dtcl_core.report import figures, notebook
 
@@ -42,6 +44,7 @@ def draw_headline(path: Path) -> None:
 
 
 if __name__ == "__main__":
+    results.Store().pin()  # what is shown now stays what is shown, whatever is copied beside it
     for chapter in sorted(BOOK.glob("*.ipynb")):
         print(f"running {chapter.name}", flush=True)
         refresh(chapter)

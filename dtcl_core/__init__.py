@@ -6,11 +6,12 @@ nothing else, and nothing is imported before it is asked for.
 Where things are, in the order in which a number travels:
 
 - the core, in this folder: `data`, `augment` (views), `encoder`, `logistic`, `discriminator`, `losses`, `methods` (which loss is
-  which), `config` (what a run is), `pretrain`, `evaluate`, `results` (the store), `keyed` (randomness), `checks` (of values given);
+  which), `config` (what a run is), `pretrain`, `evaluate`, `results` (the store), `keyed` (randomness), `checks` (of values given),
+  `files` (written whole or not at all), `presets` and `console` (of the command line);
 - asked, `experiments`: the `registry` of tables and figures as lists of runs, `open_choices`, `weight_choices`;
 - trained, `engine`: `device`, `streams` (images and views for runs that share them), `native` and `trunk` (a CPU's own operators),
   `checkpoint`, `encoder_files` (trained networks), `traces`, `provenance`; `launch` asks the engine for what is missing:
-  `local`, `cluster` (Ray), `audit` (stored rows trained again), `selfcheck` (is this machine sound?);
+  `commands`, `local`, `cluster` (Ray), `audit` (stored rows trained again), `selfcheck` (is this machine sound?);
 - concluded, `analysis`: `selection`, `intervals`, `reported` (the paper's numbers), `contrasts`, `claims`, `verdicts`; the later
   rule in `restated`, `rule` and `operating`; `sensitivity` and `calibration` of the open choices;
 - shown, `report`: `tables`, `styled` (tables as pages), `figures`, `style`, `illustrations`, `interactive`, `notebook` (what chapters call), `benchmarked`;
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from .nn.penalties import MMDPenalty as MMDPenalty
     from .nn.queue import NegativeQueue as NegativeQueue
 
+__version__ = "0.1.0"
 _HOMES = {
     "nn.caching": ("embed_in_chunks",),
     "nn.discriminators": ("LinearDiscriminator", "MLPDiscriminator"),

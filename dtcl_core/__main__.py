@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import signal
+import os
+import re
 import sys
-import time
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from . import pretrain
-from .analysis import selection
-from .config import Protocol, Run
-from .engine.device import resolve_device
-from .experiments import BESIDE, OUTSIDE, PRESETS, REGISTRY, wants_trace
-from .experiments.core import Validation
-from .launch import audit, local, selfcheck
-from .results import Store
-
-STOPPED = 130  # the exit status shells give an interrupted command
+from . import __version__
+from .checks import closest
+from .console import STOPPED, steady_output
+from .presets import ENGINES, EXPERIMENTS, PRESETS
 
 
 def shard(text: str) -> tuple[int, int]:
@@ -43,12 +37,26 @@ def positive(text: str) -> float:
     return value
 
 
-def parser() -> argparse.ArgumentParser:
+def one_of(what: str, known: Sequence[str]) -> Callable[[str], str]:
+    """A parser of names that are known."""
+
+    def parse(text: str) -> str:
+        if text not in known:
+            told = f"unknown {what} {text!r}{closest(text, known)}; there are {', '.join(known)}"
+            raise argparse.ArgumentTypeError(told)
+        return text
+
+    return parse
+
+
+def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The parser of the whole line, and those of the commands."""
     top = argparse.ArgumentParser(
         prog="python -m dtcl_core",
         description="Train and inspect the runs behind the book.",
         epilog="Rows are added to results/ (or $DTCL_RESULTS). Stop at any moment with Ctrl-C; the same command goes on.",
     )
+    top.add_argument("--version", action="version", version=f"dtcl {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     run = commands.add_parser(
@@ -56,9 +64,12 @@ def parser() -> argparse.ArgumentParser:
         help="train the missing runs of an experiment",
         description="Train those runs of an experiment that have no row yet, evaluate them and store their rows.",
     )
-    run.add_argument("experiment", choices=REGISTRY, metavar="EXPERIMENT", help=f"one of: {', '.join(REGISTRY)}")
+    told = f"one of: {', '.join(EXPERIMENTS)}"
+    run.add_argument("experiment", type=one_of("experiment", EXPERIMENTS), metavar="EXPERIMENT", help=told)
     purposes = "; ".join(f"{name}: {p.purpose} ({p.seeds} seeds, {p.epochs} epochs)" for name, p in PRESETS.items())
-    run.add_argument("--preset", choices=PRESETS, default="smoke", help=f"{purposes} (default: smoke)")
+    run.add_argument(
+        "--preset", type=one_of("preset", tuple(PRESETS)), default="smoke", help=f"{purposes} (default: smoke)"
+    )
     run.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
     run.add_argument("--methods", help="names with commas between them (default: all)")
     run.add_argument("--sigma", help="colour spreads with commas between them (default: the experiment's)")
@@ -77,9 +88,7 @@ def parser() -> argparse.ArgumentParser:
         default="auto",
         help="auto, float32 or bfloat16 (default: bfloat16 on a GPU that is good at it, else float32)",
     )
-    run.add_argument(
-        "--engine", choices=local.ENGINES, default="local", help="local, or ray for a cluster (default: local)"
-    )
+    run.add_argument("--engine", choices=ENGINES, default="local", help="local, or ray for a cluster (default: local)")
     run.add_argument("--stack-size", type=int, help="most runs trained at once (default: what suits the device)")
     run.add_argument(
         "--results", metavar="FOLDER", help="the store (default: results/, or results/smoke for that preset)"
@@ -92,13 +101,15 @@ def parser() -> argparse.ArgumentParser:
     )
     status.add_argument("--device", default="auto", help="whose time is estimated: auto, cpu or cuda (default: auto)")
     status.add_argument("--results", metavar="FOLDER", help="the store (default: results/)")
+    status.add_argument("--json", action="store_true", help="print it as JSON; times in seconds")
 
     check = commands.add_parser(
         "audit",
         help="retrain stored rows and compare",
         description="Retrain randomly picked rows, each with the stack it was trained in. On the same kind of machine, with "
         "the same code and versions, they must be identical; elsewhere they must agree in distribution over seeds. "
-        "Exit status: 0 passed, 1 failed, 3 undecided (too few seeds, or differences that vary too much).",
+        "Exit status: 0 passed, 1 failed, 3 undecided (too few seeds, or differences that vary too much). Stopped with Ctrl-C, "
+        "it says what it has compared.",
     )
     check.add_argument("-n", type=int, default=1, metavar="N", help="how many rows are picked (default: 1)")
     check.add_argument("--device", default="auto", help="auto, cpu, cuda or cuda:N (default: auto)")
@@ -110,6 +121,7 @@ def parser() -> argparse.ArgumentParser:
         help="pick among rows that must come out identical: of this code, such a machine, as many threads",
     )
     check.add_argument("--results", metavar="FOLDER", help="the store (default: results/)")
+    check.add_argument("--json", action="store_true", help="print what was found as JSON, at the end")
 
     first = commands.add_parser(
         "check",
@@ -125,189 +137,66 @@ def parser() -> argparse.ArgumentParser:
         help="time the engine beside its peers on this machine",
     )
     benchmark.add_argument("rest", nargs=argparse.REMAINDER)
-    return top
+    return top, commands.choices
 
 
-def stop_requests(time_limit: float | None) -> Callable[[], bool]:
-    """A function that turns true after Ctrl-C, a SIGTERM, or the time limit."""
-    asked: list[int] = []
-    end = None if time_limit is None else time.monotonic() + time_limit
-
-    def remember(number: int, frame: object) -> None:
-        if asked:  # a second Ctrl-C means it
-            raise KeyboardInterrupt
-        asked.append(number)
-        print("\nStopping; Ctrl-C again to stop at once.", file=sys.stderr, flush=True)
-
-    signal.signal(signal.SIGINT, remember)
-    signal.signal(signal.SIGTERM, remember)
-    return lambda: bool(asked) or (end is not None and time.monotonic() >= end)
+COMMANDS = ("check", "run", "status", "audit", "benchmark")
 
 
-def run_command(options: argparse.Namespace) -> int:
-    if options.stack_size is not None and options.stack_size < 1:
-        raise ValueError(f"--stack-size must be at least 1, got {options.stack_size}.")
-    # Where Ray trains, its cluster decides what there is.
-    device = options.device if options.engine == "ray" else str(resolve_device(options.device))
-    store = Store(options.results or local.default_store(options.preset).path)
-
-    def ask(validation: Validation) -> list[Run]:
-        return REGISTRY[options.experiment].runs(
-            options.preset,
-            seeds=options.seeds,
-            epochs=options.epochs,
-            sigma=options.sigma,
-            methods=options.methods,
-            tau_alpha=options.tau_alpha,
-            validation=validation,
-        )
-
-    runs = ask(local.validation_of(store.rows()))
-    if options.fresh:
-        if options.experiment in (*BESIDE, *OUTSIDE):
-            raise ValueError(
-                f"--fresh is for experiments that select among configurations, not for {options.experiment}."
-            )
-        absent, seeds = store.missing(runs), {run.seed for run in runs}
-        whole, least = len(seeds - {run.seed for run in absent}), min(len(seeds), selection.SHARED_SEEDS)
-        if whole < least:
-            raise ValueError(
-                f"--fresh needs the whole grid on {least} seeds or more to select from; "
-                f"{len(absent)} of its {len(runs)} runs are missing."
-            )
-        note = "; with all of them it may select others" if whole < len(seeds) else ""
-        print(f"The whole grid has {whole} of {len(seeds)} seeds{note}.")
-        runs = selection.fresh_runs(selection.select(store.load(runs)), runs, len(seeds))
-    if options.shard:
-        runs = local.shard_of(runs, *options.shard)
-    missing = len(store.missing(runs, wants_trace))
-    print(
-        f"{options.experiment}, preset {options.preset}: {len(runs) - missing} of {len(runs)} runs exist.", flush=True
-    )
-    if not missing:
-        return 0
-    print(f"Training {missing} on {device}{' through Ray' if options.engine == 'ray' else ''}.", flush=True)
-    try:
-        trained = local.compute_all(
-            # What a part of a job array selects waits for the other parts: the same command trains it then.
-            (lambda validation: runs) if options.fresh or options.shard else ask,
-            store,
-            device,
-            precision=options.precision,
-            stack_size=options.stack_size,
-            engine=options.engine,
-            record=wants_trace,
-            should_stop=stop_requests(options.time_limit),
-        )
-    except (pretrain.Interrupted, KeyboardInterrupt):
-        left = len(store.missing(runs, wants_trace))
-        print(f"Stopped with {left} of {len(runs)} runs to go. The same command goes on from here.", flush=True)
-        return STOPPED
-    more = trained - missing
-    print(f"All {len(runs)} runs exist now{f', and {more} that they selected' if more > 0 else ''}.")
-    return 0
-
-
-def status_command(options: argparse.Namespace) -> int:
-    device = resolve_device(options.device)
-    stores = {True: Store(options.results or local.default_store("smoke").path), False: Store(options.results)}
-    rows = {smoke: store.rows() for smoke, store in stores.items()}
-    pace = local.seconds_an_image([row for kept in rows.values() for row in kept.values()], device)
-    width = max(map(len, REGISTRY)) + 2
-    print(
-        f"{'experiment':<{width}}{'preset':<8}{'runs':>7}{'present':>9}{'missing':>9}{'time left':>12}{'core-hours':>12}"
-    )
-    for name, experiment in REGISTRY.items():
-        for preset in PRESETS:
-            store, present = stores[preset == "smoke"], rows[preset == "smoke"]
-            runs = {run.key: run for run in experiment.runs(preset, validation=local.validation_of(present))}
-            left = [
-                run
-                for key, run in runs.items()
-                if key not in present or (wants_trace(run) and store.trace(run) is None)
-            ]
-            images = sum(local.image_epochs(run) for run in left)
-            time_left = local.readable_time(pace.seconds * images) if pace.seconds or not left else "?"
-            hours = "?" if pace.core_seconds is None else f"{pace.core_seconds * images / 3600:.1f}"
-            print(
-                f"{name:<{width}}{preset:<8}{len(runs):>7}{len(runs) - len(left):>9}{len(left):>9}{time_left:>12}{hours:>12}"
-            )
-    if pace.seconds:
-        epoch = pace.seconds * Protocol().split_sizes[0]
-        print(f"Time left is for one process on {device}, at {epoch:.3g} s a run-epoch, the median of {pace.told};")
-        if pace.core_seconds is not None:
-            print(
-                "core-hours are the same times its threads; a process a core, with --shard I/N each, shares them out."
-            )
-    else:
-        print(f"There is no telling how long the rest takes: {pace.told}.")
-    return 0
-
-
-def audit_command(options: argparse.Namespace) -> int:
-    if options.n < 1:
-        raise ValueError(f"-n must be at least 1, got {options.n}.")
-    try:
-        found = audit.audit(
-            Store(options.results),
-            options.n,
-            options.device,
-            seed=options.seed,
-            max_epochs=options.max_epochs,
-            exact=options.exact,
-            should_stop=stop_requests(None),
-        )
-    except (pretrain.Interrupted, KeyboardInterrupt):
-        print("Stopped; nothing was compared.")
-        return STOPPED
-    outcome, said = audit.verdict(found)
-    ending = "The audit is undecided." if outcome == audit.UNDECIDED else f"The audit {outcome}."
-    print("\n".join([*audit.describe(found), *said, ending]))
-    return {audit.PASSED: 0, audit.FAILED: 1, audit.UNDECIDED: 3}[outcome]
-
-
-def benchmark_command(options: argparse.Namespace) -> int:
-    script = Path(__file__).resolve().parent.parent / "benchmarks" / "compare.py"
-    if not script.exists():
-        raise ValueError("benchmark needs a checkout of the project: the peers are in its folder benchmarks/.")
-    sys.path.insert(0, str(script.parent))
-    import compare
-
-    compare.main(options.rest)
-    return 0
-
-
-def check_command(options: argparse.Namespace) -> int:
-    return 0 if selfcheck.check(options.device, lambda line: print(line, flush=True)) else 1
-
-
-COMMANDS = {
-    "check": check_command,
-    "run": run_command,
-    "status": status_command,
-    "audit": audit_command,
-    "benchmark": benchmark_command,
-}
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; a user's mistake is one line on standard error and exit status 2."""
-    options, unknown = parser().parse_known_args(arguments)
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of a command line; ends the process with a message and status 2 if it makes no sense."""
+    top, of_command = parsers()
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
+        top.error(f"unknown command {arguments[0]!r}{closest(arguments[0], COMMANDS)}; there are {', '.join(COMMANDS)}")
+    options, unknown = top.parse_known_args(arguments)
     if options.command == "benchmark":
         options.rest = unknown + options.rest
     elif unknown:
-        parser().error(f"unrecognized arguments: {', '.join(map(repr, unknown))}")
+        known = re.findall(r"--[a-z-]+", of_command[options.command].format_help())
+        told = (f"{text!r}{closest(text.partition('=')[0], known)}" for text in unknown)
+        top.error(f"unrecognized arguments: {', '.join(told)}")
+    return options
+
+
+def check_store(named: str | None, command: str) -> None:
+    """Raise ValueError unless the folder of results that --results or $DTCL_RESULTS names, if any, is one for a command."""
+    told = "--results" if named is not None else "DTCL_RESULTS"
+    folder = named if named is not None else os.environ.get("DTCL_RESULTS") or None
+    if folder == "":
+        raise ValueError(f"{told} must name a folder.")
+    if folder is None or command not in ("run", "status", "audit"):
+        return
+    if Path(folder).exists() and not Path(folder).is_dir():
+        raise ValueError(f"{told}: {folder} is no folder.")
+    if command != "run" and not Path(folder).is_dir():
+        raise ValueError(f"{told}: there is no folder {folder}.")
+
+
+def performed(options: argparse.Namespace) -> int:
+    """Do what the options ask for; a user's mistake is one line on standard error and exit status 2."""
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
-        if getattr(options, "results", None) == "":
-            raise ValueError("--results must name a folder.")
-        if getattr(options, "results", None) and options.command != "run" and not Path(options.results).is_dir():
-            raise ValueError(f"--results: there is no folder {options.results}.")
-        return COMMANDS[options.command](options)
+        check_store(getattr(options, "results", None), options.command)
+        from .launch import commands  # not before: it takes seconds
+
+        return commands.COMMANDS[options.command](options)
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        return STOPPED
     except (ValueError, OSError) as error:
         said = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(error))  # names of files may hold anything
         print(f"error: {said}", file=sys.stderr)
         return 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status: 1 in place of 0 if what it printed could not be written (a full disk)."""
+    with steady_output() as output:
+        status = performed(parsed(sys.argv[1:] if arguments is None else arguments))
+        output.flush()
+        if output.failure is not None:
+            print(f"error: standard output could not be written: {output.failure.strerror}", file=sys.stderr)
+    return status or int(output.failure is not None)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import math
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
-
-import torch
-from torch import Tensor
-
-INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def is_finite(value: Real) -> bool:
@@ -28,6 +25,14 @@ def shown(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
+def closest(name: Any, known: Iterable[str]) -> str:
+    """A question whether the known name most like `name` was meant, to be put behind it; empty if none is like it."""
+    found = (
+        difflib.get_close_matches(name, [k for k in known if isinstance(k, str)], 1) if isinstance(name, str) else []
+    )
+    return f" (did you mean {found[0]!r}?)" if found else ""
+
+
 def checked_number(
     name: str, value: Any, low: float = 0.0, high: float = math.inf, *, above: bool = False, integer: bool = False
 ) -> int | float:
@@ -43,7 +48,8 @@ def checked_number(
     Raises:
         ValueError: naming the value and what is accepted.
     """
-    good = isinstance(value, Real) and not isinstance(value, bool) and is_finite(value)
+    good = type(value) in (int, float) or isinstance(value, Real) and not isinstance(value, bool)
+    good = good and is_finite(value)
     good = good and (value > low if above else value >= low) and value <= high
     if good and integer and not isinstance(value, Integral):
         good = float(value).is_integer()
@@ -57,77 +63,7 @@ def checked_number(
 def checked_choice(name: str, value: Any, accepted: tuple[Any, ...] | list[Any]) -> Any:
     """`value`, or a ValueError that names it and what is accepted (True is not 1 here)."""
     if not any(value is a or (type(value) is type(a) and value == a) for a in accepted):
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, accepted))}, got {shown(value)}.")
-    return value
-
-
-def setting(name: str, value: Any, low: float = 0.0, *, above: bool = False) -> Any:
-    """A number that may change as training goes on: checked, or as it is if it is a tensor or a schedule.
-
-    Args:
-        value: a number; a tensor, which may be learned; or a schedule: what is called without arguments, for either.
-    """
-    return (
-        value if isinstance(value, Tensor) or callable(value) else float(checked_number(name, value, low, above=above))
-    )
-
-
-def current(name: str, value: Any, low: float = 0.0, *, above: bool = False) -> float | Tensor:
-    """Where a `setting` stands now; a number is checked again, unless a compiler is reading."""
-    value = value() if callable(value) else value
-    if isinstance(value, Tensor) or torch.compiler.is_compiling():
-        return value
-    return float(checked_number(name, value, low, above=above))
-
-
-def widened(z: Tensor) -> Tensor:
-    """Embeddings [..., N, k] in float32 or better."""
-    return z.float() if z.dtype in (torch.float16, torch.bfloat16) else z
-
-
-def check_embeddings(
-    z: Tensor, domains: Tensor | None = None, num_domains: int | None = None, name: str = "z", needed: bool = False
-) -> None:
-    """Raise ValueError unless embeddings can be used; reads from the device, so call it in eager mode only.
-
-    Args:
-        z: [..., N, k] embeddings.
-        domains: int [N] or [..., N], negative where a domain is not known; None where there are none.
-        num_domains: how many there may be; None: any number.
-        name: how a message calls z.
-        needed: whether domains must be given.
-    """
-    for what, value in ((name, z), ("domains", domains)):
-        if not isinstance(value, Tensor) and (value is not None or needed or what == name):
-            raise ValueError(f"{what} must be a tensor, got {type(value).__name__}.")
-    if z.dim() < 2 or not z.is_floating_point() or not z.shape[-2]:
-        raise ValueError(f"{name} must be floating embeddings [..., N, k], got {z.dtype} {tuple(z.shape)}.")
-    check_finite(z, name)
-    if domains is None:
-        return
-    if domains.dtype not in INTEGERS or domains.shape not in (z.shape[-2:-1], z.shape[:-1]):
         raise ValueError(
-            f"domains must be integers [{z.shape[-2]}], one an example, got {domains.dtype} {tuple(domains.shape)}."
+            f"{name} must be one of {', '.join(map(repr, accepted))}, got {shown(value)}{closest(value, accepted)}."
         )
-    highest = int(domains.max())
-    if num_domains is not None and highest >= num_domains:
-        accepted = f"in 0 ... {num_domains - 1}, or negative where not known"
-        raise ValueError(f"domains must be {accepted}, got {int(domains.min())} ... {highest}.")
-
-
-def check_finite(z: Tensor, name: str) -> None:
-    """Raise ValueError if embeddings [..., N, k] hold what is not finite, or are too long for their length to be taken."""
-    wide = widened(z.detach())
-    if not bool(wide.square().sum(-1).isfinite().all()):
-        whole = bool(wide.isfinite().all())
-        raise ValueError(f"{name} holds {'values whose squares overflow' if whole else 'NaN or infinite values'}.")
-
-
-def check_labels(z: Tensor, labels: Tensor | None) -> None:
-    """Raise ValueError unless labels are integers [N] >= 0 (or bool), one a row of z [N, k]."""
-    given = f"{labels.dtype} {tuple(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
-    plain = isinstance(labels, Tensor) and labels.dtype in (*INTEGERS, torch.bool)
-    if not isinstance(labels, Tensor) or not plain or labels.shape != z.shape[:-1] or z.dim() != 2:
-        raise ValueError(f"labels must be integers [N], one a row of z0 [N, k], got {given} and {tuple(z.shape)}.")
-    if bool((labels < 0).any()):
-        raise ValueError(f"labels must be 0 or more, got {labels.min().item()}; leave unlabelled examples out.")
+    return value

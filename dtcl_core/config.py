@@ -20,6 +20,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from .checks import checked_choice, checked_number
@@ -52,6 +53,11 @@ def numbers(
     """A field that takes a tuple of numbers, each in [low, high]; integers if the default's are."""
     spec = {"low": low, "high": high, "integer": isinstance(default[0], int)}
     return field(default=default, metadata={"each": spec, "length": length, **metadata})
+
+
+def compact(content: Mapping[str, Any]) -> str:
+    """Plain values as the shortest JSON, in the order of their names: what keys are made of."""
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 @dataclass(frozen=True)
@@ -207,6 +213,11 @@ class Protocol(Checked):
     # open: beside a loss that ignores length, a reversed gradient inflates raw embeddings; "l2" shows the adversary directions.
     dann_features: str = choice("raw", "l2", as_before="raw")
 
+    @cached_property
+    def text(self) -> str:
+        """Its canonical form as JSON: thousands of runs share a protocol, and its text is a part of each key."""
+        return compact(self.canonical())
+
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("crop_scale", "crop_ratio", "blur_sigma"):
@@ -304,8 +315,8 @@ class Run(Checked):
     @property
     def key(self) -> str:
         """Sixteen hexadecimal digits that name this run in the store."""
-        content = {**self.canonical(), "protocol": self.protocol.canonical(), "revision": REVISION}
-        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = compact({**self.canonical(), "protocol": None, "revision": REVISION})
+        text = text.replace('"protocol":null', f'"protocol":{self.protocol.text}', 1)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     @property

@@ -6,9 +6,11 @@ torn by us, and folders from several machines merge by copying. Its name ends wi
 survives what others may do to a file: a shard that is not as it was written is named in a warning, and so is each line of
 it that is not a complete row as it was written; such lines are left out.
 
-If a key has several rows, one wins by a stated rule: a finished run before a diverged one, then the older row, then the
-one whose digest sorts first. So training a run again never changes a number that was shown before. Rows of one key that
-disagree are named in a warning (`Store.conflicts`): then somebody has to say which one is meant, and delete the other.
+If a key has several rows, one wins by a stated rule: a pinned row first, then a finished run before a diverged one, then the
+older row, then the one whose digest sorts first. *Pinned* are the rows that the book shows: `pinned.txt` beside the shards'
+folder names each by its key and digest (`Store.pin`), so whatever is copied into the folder, and whatever it says of its age,
+changes no number that was shown before. Rows of one key that disagree are named in a warning (`Store.conflicts`): then
+somebody has to say which one is meant, and delete the other.
 """
 
 from __future__ import annotations
@@ -17,8 +19,6 @@ import contextlib
 import hashlib
 import json
 import os
-import secrets
-import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
@@ -35,6 +35,7 @@ from .engine import encoder_files
 from .engine.provenance import commit
 from .engine.traces import Trace
 from .evaluate import METRICS, Draws
+from .files import check_writable, write_whole
 from .pretrain import Stack
 
 RUN_COLUMNS = (
@@ -153,41 +154,50 @@ def shard_name(text: str) -> str:
     return f"{stamp}-{content_hash(text.encode())}.jsonl"
 
 
+def add_shard(entries: Sequence[dict[str, Any]], folder: Path) -> Path:
+    """Write entries, each with its digest, as one new shard: whole and on disk when this returns, or not at all."""
+    lines = [
+        json.dumps({**entry, "digest": digest(entry)}, sort_keys=True, allow_nan=False) + "\n" for entry in entries
+    ]
+    target = folder / shard_name("".join(lines))
+    write_whole("".join(lines), target)
+    return target
+
+
+def shard_lines(shards: Iterable[Path]) -> Iterator[tuple[Path, int, str]]:
+    """Each line of some shards, with its shard and number; a warning names a shard that is not as it was written."""
+    for shard in shards:
+        try:
+            content = shard.read_bytes()
+        except OSError as error:
+            warnings.warn(f"{shard.name} is left out: {error.strerror}", stacklevel=3)
+            continue
+        if shard.stem.rpartition("-")[2] != content_hash(content):
+            told = "is not as it was written, or was renamed: its name ends with a hash of what it held; sound lines of it are used"
+            warnings.warn(f"{shard.name} {told}", stacklevel=3)
+        for number, line in enumerate(content.decode("utf-8", errors="replace").splitlines(), 1):
+            if line.strip():
+                yield shard, number, line
+
+
+def entries(folder: Path) -> list[dict[str, Any]]:
+    """What `add_shard` wrote into a folder, whatever it says; lines that are not as they were written are left out and named."""
+    found = []
+    for shard, number, line in shard_lines(sorted(folder.glob("*.jsonl"))):
+        try:
+            entry = json.loads(line)
+            if not isinstance(entry, dict) or entry.pop("digest", None) != digest(entry):
+                raise ValueError("it is not as it was written (its digest differs)")
+        except UNREADABLE as error:
+            warnings.warn(f"{shard.name}, line {number} is left out: {error}", stacklevel=2)
+            continue
+        found.append(entry)
+    return found
+
+
 def content_hash(content: bytes) -> str:
     """Eight hexadecimal digits of what a shard holds."""
     return hashlib.sha256(content).hexdigest()[:8]
-
-
-def write_whole(text: str, target: Path) -> None:
-    """Write a file so that it is there whole and on disk when this returns, or not at all."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=target.parent, suffix=".tmp")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-        with contextlib.suppress(OSError):  # not every system can sync a folder
-            folder = os.open(target.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def check_writable(folder: Path, what: str) -> None:
-    """Raise OSError, naming the folder, unless a file could be written into it now; the folder is made."""
-    try:
-        write_whole("", folder / f".{secrets.token_hex(4)}.probe")
-        for probe in folder.glob(".*.probe"):
-            probe.unlink(missing_ok=True)
-    except OSError as error:
-        raise OSError(f"{what} cannot be written to {folder}: {error.strerror or error}.") from None
 
 
 class Store:
@@ -200,10 +210,13 @@ class Store:
     def __init__(self, path: str | Path | None = None):
         self.path = Path(path) if path is not None else default_path()
         self.rows_path = self.path / "rows"
+        self.pinned_path = self.path / "pinned.txt"
         self.traces_path = self.path / "traces"
         self.encoders_path = self.path / "encoders"
         self.checkpoints_path = self.path / ".checkpoints"
-        self.conflicts: dict[str, tuple[str, str]] = {}  # keys of which `rows` found two results, and the shards of these
+        self.conflicts: dict[
+            str, tuple[str, str]
+        ] = {}  # keys of which `rows` found two results, and the shards of these
 
     def add(self, rows: Sequence[dict[str, Any]]) -> Path:
         """Write rows as one new shard: whole and on disk when this returns, or not at all.
@@ -211,13 +224,9 @@ class Store:
         Raises:
             ValueError: for a row that `check_row` refuses.
         """
-        rows = [{**row, "digest": digest(row)} for row in rows]
         for row in rows:
-            check_row(row)
-        text = "".join(json.dumps(row, sort_keys=True, allow_nan=False) + "\n" for row in rows)
-        target = self.rows_path / shard_name(text)
-        write_whole(text, target)
-        return target
+            check_row({**row, "digest": digest(row)})
+        return add_shard(rows, self.rows_path)
 
     def check_writable(self) -> None:
         """Raise OSError, naming the folder, unless a shard, a trace and a checkpoint could be written now."""
@@ -250,25 +259,12 @@ class Store:
     def _trace_path(self, key: str) -> Path:
         return self.traces_path / f"{key}.json"
 
-    def _lines(self, shards: Iterable[Path] | None = None) -> Iterator[tuple[Path, int, str]]:
-        for shard in sorted(self.rows_path.glob("*.jsonl")) if shards is None else shards:
-            try:
-                content = shard.read_bytes()
-            except OSError as error:
-                warnings.warn(f"{shard.name} is left out: {error.strerror}", stacklevel=3)
-                continue
-            if shard.stem.rpartition("-")[2] != content_hash(content):
-                told = "is not as it was written, or was renamed: its name ends with a hash of what it held; sound lines of it are used"
-                warnings.warn(f"{shard.name} {told}", stacklevel=3)
-            for number, line in enumerate(content.decode("utf-8", errors="replace").splitlines(), 1):
-                if line.strip():
-                    yield shard, number, line
-
     def rows(self) -> dict[str, dict[str, Any]]:
         """The winning row of every key. Lines that cannot be trusted are left out with a warning that names them."""
         best: dict[str, tuple[tuple, dict[str, Any]]] = {}
+        pinned = self.pinned()
         self.conflicts = {}
-        for shard, number, line in self._lines():
+        for shard, number, line in shard_lines(sorted(self.rows_path.glob("*.jsonl"))):
             try:
                 row = json.loads(line)
                 if (
@@ -282,7 +278,8 @@ class Store:
                 warnings.warn(f"{shard.name}, line {number} is left out: {error}", stacklevel=2)
                 continue
             row["shard"] = shard.name
-            rank = (row["status"] != "ok", _age(row), row["digest"], shard.name)
+            shown = row["digest"] in pinned.get(row["key"], ())
+            rank = (not shown, row["status"] != "ok", _age(row), row["digest"], shard.name)
             held = best.get(row["key"])
             if held is not None and disagree(held[1], row):
                 self.conflicts[row["key"]] = (held[1]["shard"], shard.name)
@@ -294,7 +291,26 @@ class Store:
                 f"{one} and {other} disagree about run {key}; the row of {shown} is shown. Delete the wrong one.",
                 stacklevel=2,
             )
+        for key in pinned.keys() & best.keys():
+            if best[key][1]["digest"] not in pinned[key]:
+                told = f"the pinned row of run {key} is not here; that of {best[key][1]['shard']} is shown instead."
+                warnings.warn(told, stacklevel=2)
         return {key: row for key, (_, row) in best.items()}
+
+    def pinned(self) -> dict[str, set[str]]:
+        """The digests of pinned rows, by key: mostly one each, and two where branches that pinned either were merged."""
+        found: dict[str, set[str]] = {}
+        if self.pinned_path.exists():
+            for line in self.pinned_path.read_bytes().decode("utf-8", errors="replace").splitlines():
+                key, _, digest_of_row = line.partition(" ")
+                found.setdefault(key, set()).add(digest_of_row)
+        return found
+
+    def pin(self) -> int:
+        """Pin every row that wins now, and no other; returns how many these are."""
+        rows = self.rows()
+        write_whole("".join(f"{key} {rows[key]['digest']}\n" for key in sorted(rows)), self.pinned_path)
+        return len(rows)
 
     def add_encoders(self, stack: Stack) -> dict[str, str]:
         """Write a trained stack's networks; returns what its rows tell of them. See `encoder_files`."""
@@ -312,7 +328,7 @@ class Store:
     def shard(self, name: str) -> list[dict[str, Any]]:
         """All sound rows of one shard, in its order, whether or not they win; lines that cannot be trusted are left out."""
         found = []
-        for _, _, line in self._lines([self.rows_path / name]):
+        for _, _, line in shard_lines([self.rows_path / name]):
             with contextlib.suppress(*UNREADABLE):
                 row = json.loads(line)
                 check_row(row)

@@ -126,6 +126,7 @@ def test_a_smoke_run_trains_and_fills_the_tables(path, smoke_results, tmp_path, 
         again = execute(path, tmp_path, monkeypatch, results=smoke_results / "results", preset="smoke")
         assert printed == "\n".join(text_of(c) for c in cells(again))
     assert f"{len(asked)} of {len(asked)} runs exist" in printed and "No runs yet" not in printed
+    assert "no number means anything" in printed
     assert list((smoke_results / "results/smoke/rows").glob("*.jsonl"))
     assert not (smoke_results / "results/rows").exists()
     if saves:
@@ -148,7 +149,9 @@ def test_other_chapters_take_other_parameters(path, tmp_path, monkeypatch):
     out = execute(path, tmp_path, monkeypatch, **others.get(path.stem, {"seed": 3}))
     if path.stem == "losses":
         assert "8 of 8 trainings of 1 epochs are stored" in "".join(text_of(c) for c in cells(out))
-        assert len((tmp_path / "results/own_data.csv").read_text().splitlines()) == 9
+        assert len(results.entries(tmp_path / "results/own_data")) == 8
+        assert execute(path, tmp_path, monkeypatch, compute=True, seeds=3, epochs=1)
+        assert len(results.entries(tmp_path / "results/own_data")) == 12, "what was there was trained again"
 
 
 def test_a_readers_own_project_takes_less_than_forty_lines():

@@ -145,7 +145,7 @@ def check_that_a_full_disk_costs_nothing(runs, store, full_while, make_room, mon
     if (
         full_while == ".checkpoints" and rows_fit
     ):  # a checkpoint that does not fit costs nothing once training is done: rows need less
-        with pytest.warns(UserWarning, match="No space left on device.; rows come next"):
+        with pytest.warns(UserWarning, match="No space left on device.*rows come next"):
             assert compute_one_by_one(runs, store) == 3
         make_room()
         assert not store.missing(runs, lambda run: True) and not half_written(store)
@@ -154,13 +154,14 @@ def check_that_a_full_disk_costs_nothing(runs, store, full_while, make_room, mon
         warnings.simplefilter("ignore")  # of the checkpoint and the encoder that did not fit before
         compute_one_by_one(runs, store)
     kept, left = store.rows(), store.missing(runs, lambda run: True)
-    assert len(kept) == 1 and len(left) == 2, "what was stored is lost, or the disk was never full"
+    wanting = 3 if full_while == "traces" else 2  # rows come before traces: the first run has one, and no trace yet
+    assert len(kept) == 1 and len(left) == wanting, "what was stored is lost, or the disk was never full"
     assert not half_written(store)
     make_room()
     trained, real = [], pretrain.Stack.train_epoch
     monkeypatch.setattr(pretrain.Stack, "train_epoch", lambda *a, **k: (trained.append(1), real(*a, **k)))
-    assert compute_one_by_one(runs, store) == 2 and not store.missing(runs, lambda run: True)
-    stacks = 2 if full_while == ".checkpoints" else 1  # of the other one, training is in its checkpoint
+    assert compute_one_by_one(runs, store) == wanting and not store.missing(runs, lambda run: True)
+    stacks = 1 if full_while == "rows" else 2  # of the others, training is in a checkpoint
     assert len(trained) == stacks * runs[0].protocol.epochs
     assert store.rows().items() >= kept.items()
     undisturbed = Store(store.path.parent / "undisturbed")
@@ -253,3 +254,29 @@ def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path, ca
         ["run", "main_table", "--device", "cpu", "--results", str(tmp_path / "file" / "results")]
     )
     assert status == 2 and "error: results cannot be written to" in capsys.readouterr().err
+
+
+def test_rows_come_before_all_that_needs_more_room(tmp_path, tiny, monkeypatch):
+    """A disk with room for rows and for nothing else: no checkpoint, no network, no trace; the rows are there."""
+    runs, store, real = (
+        [Run("dw_pairs", tau, 0.1, protocol=tiny) for tau in (0.1, 0.2, 0.3)],
+        Store(tmp_path / "store"),
+        os.fsync,
+    )
+
+    def sync(descriptor):
+        if os.fstat(descriptor).st_size and not any(
+            os.path.samestat(os.fstat(descriptor), path.stat()) for path in store.rows_path.iterdir()
+        ):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    needs = r"traces/\w+\.json cannot be written: No space left on device; it needs [\d.]+ kB, and [\d.]+ .B are free"
+    with pytest.raises(OSError, match=needs), pytest.warns(UserWarning, match="rows come next"):
+        local.compute(runs, store, "cpu", record=lambda run: True, quiet=True)
+    assert set(store.rows()) == {run.key for run in runs}
+    monkeypatch.undo()
+    before = faults.lines_of(store)
+    assert local.compute(runs, store, "cpu", record=lambda run: True, quiet=True) == 3
+    assert faults.lines_of(store) == before and not store.missing(runs, lambda run: True), "a row is doubled"

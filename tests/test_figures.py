@@ -2,6 +2,7 @@ import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.collections import LineCollection
 from test_statistics import frame, selected_rows
 
 from dtcl_core import results
@@ -34,6 +35,17 @@ def test_a_method_that_a_reader_adds_is_drawn(monkeypatch):
     assert "My Method" in [t.get_text() for t in figure.axes[0].get_yticklabels()]
     curves = figures.curves(rows, rows.iloc[:0].assign(metric="", value=0.0), "sigma", ["test_ood"], xlabel="sigma")
     assert any(line.get_color() == style.OTHER_COLOR for line in curves.axes[0].lines)
+
+
+def test_an_interval_is_seen_where_its_neighbours_have_none():
+    """As on the way to the full grid: several seeds at one spread, one at the others."""
+    seeds = [(0, 0), (50, 0), (50, 1), (150, 0)]
+    rows = frame([("standard", {"tau_alpha": 0.1, "sigma": s}, seed, 0.5, 0.97 + 0.02 * seed) for s, seed in seeds])
+    rows = rows[rows.label_fraction == 0.01]
+    (axis,) = figures.curves(rows, rows.iloc[:0].assign(metric="", value=0.0), "sigma", ["test_ood"]).axes
+    (bars,) = [c for c in axis.collections if isinstance(c, LineCollection)]
+    ends = [segment for segment in bars.get_segments() if len(segment)]
+    assert len(ends) == 1 and (ends[0][:, 0] == 50).all() and ends[0][0, 1] < 0.97 and ends[0][1, 1] == 1.0
 
 
 def test_comparison_shows_means_seeds_and_reported_values():

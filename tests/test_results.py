@@ -341,3 +341,66 @@ def test_each_draw_of_labels_is_kept_and_must_fit_its_mean(store):
     del without["draws"]
     with pytest.raises(ValueError, match="incomplete"):
         store.add([without])
+
+
+@pytest.mark.parametrize("created", ["2020-01-01T00:00:00+00:00", "2030-01-01T00:00:00+00:00"])
+def test_no_copied_row_replaces_a_pinned_one(store, created):
+    store.add([row(accuracy=0.9), row(Run(seed=1))])
+    assert store.pin() == 2
+    store.add([row(accuracy=0.1, created=created)])
+    with pytest.warns(UserWarning, match="disagree about run"):
+        assert store.rows()[row()["key"]]["metrics"]["0.01"]["test_id"] == 0.9
+    assert list(store.conflicts) == [row()["key"]]
+    with pytest.warns(UserWarning, match="disagree"):
+        store.pin()
+    assert len(store.pinned_path.read_text().splitlines()) == 2, "one row a run is pinned"
+
+
+def test_a_pinned_row_that_is_gone_is_missed(store):
+    path = store.add([row(accuracy=0.9)])
+    store.pin()
+    path.unlink()
+    assert store.rows() == {}, "its run is missing, and counted as such"
+    other = store.add([row(accuracy=0.1)])
+    with pytest.warns(
+        UserWarning, match=f"the pinned row of run {row()['key']} is not here; that of {other.name} is shown"
+    ):
+        assert len(store.rows()) == 1
+
+
+def test_pins_of_two_branches_are_merged_by_the_older_row(store):
+    """Git joins the lines of both."""
+    store.add([row(accuracy=0.9)])
+    store.pin()
+    first = store.pinned_path.read_text()
+    store.pinned_path.unlink()
+    store.add([row(accuracy=0.1, created="2020-01-01T00:00:00+00:00")])
+    with pytest.warns(UserWarning, match="disagree"):
+        store.pin()
+    store.pinned_path.write_text(first + store.pinned_path.read_text() + "\xff damaged\n")
+    with pytest.warns(UserWarning, match="disagree"):
+        assert store.rows()[row()["key"]]["metrics"]["0.01"]["test_id"] == 0.1
+
+
+def test_the_rows_that_the_book_shows_are_here_as_they_were():
+    store = Store()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rows = store.rows()
+    pinned = store.pinned()
+    assert pinned and not store.conflicts
+    assert {key: rows[key]["digest"] for key in pinned} == {key: next(iter(of)) for key, of in pinned.items()}
+
+
+def test_entries_of_any_kind_are_kept_with_a_digest(tmp_path):
+    rows = [{"loss": "pairs", "seed": 1, "accuracy": 0.5}, {"loss": "pairs", "seed": 2, "accuracy": 0.75}]
+    path = results.add_shard(rows, tmp_path / "own")
+    results.add_shard(rows[:1], tmp_path / "own")
+    found = results.entries(tmp_path / "own")
+    assert len(found) == 3 and all(row in found for row in rows)
+    path.write_text(path.read_text().replace("0.75", "0.95") + "[]\n")
+    with pytest.warns(UserWarning) as told:
+        assert len(results.entries(tmp_path / "own")) == 2
+    said = [str(w.message) for w in told]
+    assert f"{path.name} is not as it was written" in said[0] and f"{path.name}, line 2 is left out" in said[1]
+    assert "line 3 is left out" in said[2] and len(said) == 3, said

@@ -52,6 +52,15 @@ def test_the_interval_covers_as_often_as_it_says():
     assert np.mean(hits) == pytest.approx(0.95, abs=0.015)
 
 
+def test_an_accuracys_interval_stays_where_accuracies_are():
+    values = [0.99, 1.0, 0.97, 1.0]
+    whole, kept = intervals.mean_interval(values), intervals.accuracy_interval(values)
+    assert whole.high > 1 and kept == whole._replace(high=1.0)
+    assert intervals.accuracy_interval([0.0, 0.01]).low == 0.0
+    assert intervals.accuracy_interval([0.5, 0.51]) == intervals.mean_interval([0.5, 0.51])
+    assert str(intervals.accuracy_interval([0.5])) == "0.500" and np.isnan(intervals.accuracy_interval([]).high)
+
+
 def test_paired_difference_uses_common_seeds_only():
     a, b = pd.Series([0.9, 0.8, 0.7], index=[0, 1, 2]), pd.Series([0.5, 0.7, 0.1], index=[1, 0, 9])
     d = intervals.paired_difference(a, b)

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from dtcl_core import __main__ as command_line
-from dtcl_core import pretrain
+from dtcl_core import console, pretrain
 from dtcl_core.analysis import selection
 from dtcl_core.analysis.selection import FRESH_SEED
 from dtcl_core.config import Protocol, Run
@@ -64,7 +64,7 @@ def test_progress_tells_time_left_without_a_terminal(all_methods, capsys, monkey
     progress.epoch(stack)  # within the first minute: silent
     assert capsys.readouterr().out == ""
     progress.stack_done(stack.runs)
-    assert "10 of 10 runs done; 10 of 20 run-epochs, 0.14 a second; about 1 minutes left" in capsys.readouterr().out
+    assert "10 of 10 runs done; 10 of 20 run-epochs, 0.14 a second; about 70 s left" in capsys.readouterr().out
 
 
 def test_what_runs_is_said_once_for_each_way(all_methods, monkeypatch):
@@ -218,7 +218,7 @@ def test_what_was_selected_is_trained_on_fresh_seeds(tiny, tmp_path, monkeypatch
     runs = [Run(tau_alpha=tau, seed=seed, protocol=tiny) for tau in (0.1, 0.4) for seed in range(3)]
     experiment = Experiment("main_table", "made up", lambda preset: [])
     monkeypatch.setattr(Experiment, "runs", lambda self, *arguments, **options: runs)
-    monkeypatch.setitem(command_line.REGISTRY, "main_table", experiment)
+    monkeypatch.setitem(REGISTRY, "main_table", experiment)
     arguments = ["run", "main_table", "--device", "cpu", "--results", str(tmp_path)]
     for two_whole_seeds in ("0/3", "1/3"):
         assert command_line.main([*arguments, "--shard", two_whole_seeds]) == 0
@@ -266,7 +266,7 @@ def test_ctrl_c_and_the_time_limit_end_it_cleanly(tmp_path):
         str(tmp_path),
     ]
     limited = run(*arguments, "--time-limit", "4")
-    assert limited.returncode == command_line.STOPPED and "2 of 2 runs to go" in limited.stdout, limited.stderr
+    assert limited.returncode == console.STOPPED and "2 of 2 runs to go" in limited.stdout, limited.stderr
     process = subprocess.Popen(
         [sys.executable, "-m", "dtcl_core", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -275,7 +275,7 @@ def test_ctrl_c_and_the_time_limit_end_it_cleanly(tmp_path):
     time.sleep(3)
     process.send_signal(signal.SIGINT)
     out, error = process.communicate(timeout=120)
-    assert process.returncode == command_line.STOPPED, error
+    assert process.returncode == console.STOPPED, error
     assert "goes on from here" in out and "Traceback" not in error
 
 

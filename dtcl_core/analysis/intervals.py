@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy  # its statistics are loaded when they are asked for
 
 
 class Interval(NamedTuple):
@@ -37,11 +37,17 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval
     x = x[np.isfinite(x)]
     if len(x) < 2:
         return Interval(float(x[0]) if len(x) else math.nan, math.nan, math.nan, len(x))
-    spread = stats.sem(x)  # ddof 1
+    spread = scipy.stats.sem(x)  # ddof 1
     if spread == 0:
         return Interval(float(x.mean()), float(x.mean()), float(x.mean()), len(x))
-    low, high = stats.t.interval(confidence, len(x) - 1, loc=x.mean(), scale=spread)
+    low, high = scipy.stats.t.interval(confidence, len(x) - 1, loc=x.mean(), scale=spread)
     return Interval(float(x.mean()), float(low), float(high), len(x))
+
+
+def accuracy_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
+    """`mean_interval` of fractions correct, cut off at 0 and 1: no mean lies beyond, so it covers as often as the whole."""
+    whole = mean_interval(values, confidence)
+    return whole._replace(low=float(np.clip(whole.low, 0, 1)), high=float(np.clip(whole.high, 0, 1)))
 
 
 def paired_difference(a: pd.Series, b: pd.Series, confidence: float = 0.95) -> Interval:
@@ -60,7 +66,7 @@ def unpaired_difference(a: Sequence[float], b: Sequence[float], confidence: floa
     if v + w == 0:
         return Interval(mean, mean, mean, n)
     freedom = (v + w) ** 2 / (v**2 / (len(x) - 1) + w**2 / (len(y) - 1))  # Welch and Satterthwaite
-    reach = float(stats.t.ppf((1 + confidence) / 2, freedom) * math.sqrt(v + w))
+    reach = float(scipy.stats.t.ppf((1 + confidence) / 2, freedom) * math.sqrt(v + w))
     return Interval(mean, mean - reach, mean + reach, n)
 
 
@@ -89,4 +95,4 @@ def p_value(differences: Sequence[float]) -> float:
         return 1.0
     if np.ptp(x) == 0:
         return float(x[0] == 0)
-    return float(stats.ttest_1samp(x, 0).pvalue)
+    return float(scipy.stats.ttest_1samp(x, 0).pvalue)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
+
+from ..files import write_whole
 
 DIGEST_BYTES = 32
 
@@ -38,21 +39,15 @@ def placed(tree: Any, device: torch.device) -> Any:
 
 
 def write_checkpoint(state: dict[str, Any], path: Path) -> None:
-    """Write a stack's state to `path`, whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    """Write a stack's state to `path`, whole or not at all.
+
+    Raises:
+        OSError: naming the file, and on a full disk how much it needs.
+    """
     memory = io.BytesIO()
     torch.save(state, memory)
     content = memory.getvalue()
-    try:
-        with open(temporary, "wb") as file:
-            file.write(hashlib.sha256(content).digest() + content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    write_whole(hashlib.sha256(content).digest() + content, path)
 
 
 def read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import torch
 
 from ..config import Run
 from ..encoder import Encoder
+from ..files import write_whole
 
 KEYS = "keys"
 
@@ -39,16 +39,7 @@ def write(encoder: Encoder, runs: Sequence[Run], folder: Path) -> dict[str, str]
     np.savez(memory, **arrays)
     content = memory.getvalue()
     target = folder / f"{hashlib.sha256(content).hexdigest()[:24]}.npz"
-    temporary = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    write_whole(content, target)
     return {"file": target.name}
 
 

@@ -40,6 +40,7 @@ NUMERIC_SOURCES = (
 STORING_SOURCES = (
     *NUMERIC_SOURCES,
     "config",
+    "files",
     "engine.checkpoint",
     "results",
     "engine.traces",

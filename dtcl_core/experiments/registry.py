@@ -9,36 +9,17 @@ parts, each of which goes on with what the rows of those before it select: see `
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ..checks import checked_choice, checked_number
+from ..checks import checked_choice, checked_number, closest
 from ..config import LAMBDAS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Protocol, Run
 from ..methods import ALL_METHODS, METHODS
+from ..presets import PRESETS
 from . import core, open_choices, readings, weight_choices
 
-
-@dataclass(frozen=True)
-class Preset:
-    """How much of an experiment is asked for: number of seeds, epochs, what it is for, and changes to the protocol."""
-
-    seeds: int
-    epochs: int
-    purpose: str
-    changes: Mapping[str, Any] = field(default_factory=dict)
-
-
 MAX_SEEDS = core.FRESH_SEED  # a slip of the keyboard is no wish for a million runs
-PRESETS = {
-    "smoke": Preset(2, 1, "real training on a fifth of the images, in seconds", {"split_sizes": (1386, 231, 231, 462)}),
-    "laptop": Preset(3, 100, "short runs of a sub-grid, hours on a CPU at most"),
-    "core": Preset(5, 400, "full runs: a strip of every grid, then what validation selects"),
-    "paper": Preset(5, 400, "the paper's grid"),
-    "first": Preset(
-        5, 400, "full runs under the first reading, part of the paper's grid", dataclasses.asdict(readings.FIRST)
-    ),
-}
 
 WEIGHTED = tuple(name for name, method in METHODS.items() if "discriminator" in method.uses)
 Setting = dict[str, Any]  # what an experiment sets of a `Run`: all but seed and epochs; "protocol" holds changes to it
@@ -185,7 +166,8 @@ class Experiment:
         size = PRESETS[checked_choice("preset", preset, tuple(PRESETS))]
         usual = min(size.seeds, self.most_seeds or size.seeds)
         count = checked_number("seeds", usual if seeds is None else seeds, 1, MAX_SEEDS, integer=True)
-        start = dataclasses.replace(self.reading or Protocol(), **size.changes)
+        reading = readings.FIRST if preset == "first" else self.reading or Protocol()
+        start = dataclasses.replace(reading, **size.changes)
         shared = dataclasses.replace(protocol or start, epochs=size.epochs if epochs is None else epochs)
         chosen = set(self._chosen(methods))
         settings = [setting for setting in self.settings(preset) if setting["method"] in chosen]
@@ -199,8 +181,12 @@ class Experiment:
             settings = [{**setting, "sigma": spread} for spread in listed_numbers(sigma) for setting in settings]
         if tau_alpha is not None:
             settings = [{**setting, "tau_alpha": tau} for setting in settings for tau in listed_numbers(tau_alpha)]
+        protocols: dict[str, Protocol] = {}  # settings share few, and each is checked field by field
+        for setting in settings:
+            changes = setting.get("protocol", {})
+            protocols.setdefault(repr(changes), shared if not changes else dataclasses.replace(shared, **changes))
         runs = [
-            Run(seed=seed, **{**setting, "protocol": dataclasses.replace(shared, **setting.get("protocol", {}))})
+            Run(seed=seed, **{**setting, "protocol": protocols[repr(setting.get("protocol", {}))]})
             for setting in settings
             for seed in range(self.first_seed, self.first_seed + int(count))
         ]
@@ -216,7 +202,9 @@ class Experiment:
             raise ValueError("methods must name at least one method.")
         for name in names:
             if name not in self.methods:
-                raise ValueError(f"unknown method {name!r}: the methods are {', '.join(self.methods)}.")
+                raise ValueError(
+                    f"unknown method {name!r}{closest(name, self.methods)}: the methods are {', '.join(self.methods)}."
+                )
         return list(dict.fromkeys(names))
 
 

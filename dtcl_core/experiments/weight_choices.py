@@ -14,7 +14,7 @@ from typing import Any
 import pandas as pd
 
 from ..analysis import reported, selection
-from ..analysis.intervals import mean_interval, paired_difference
+from ..analysis.intervals import accuracy_interval, paired_difference
 from ..config import Protocol, Run
 
 METRICS = ("test_ood", "test_id", "d_test_id")
@@ -93,7 +93,7 @@ def effects(frame: pd.DataFrame, runs: Iterable[Run]) -> pd.DataFrame:
         for metric in METRICS:
             line = {"variation": variation, "group": method, "metric": metric, "reported": told[method, metric]}
             line |= {"cell": f"{mine.tau_alpha.iloc[0]:g}/{mine.tau_beta.iloc[0]:g}"}
-            line |= mean_interval(mine[metric])._asdict()
+            line |= accuracy_interval(mine[metric])._asdict()
             for name, other in others.items():
                 base = by[other][metric] if other in by else mine[metric].iloc[:0]
                 d = paired_difference(mine[metric], base)

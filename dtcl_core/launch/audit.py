@@ -39,6 +39,7 @@ def audit(
     max_epochs: int | None = None,
     exact: bool = False,
     should_stop: Callable[[], bool] = lambda: False,
+    on_compared: Callable[[dict[str, Any]], object] = lambda line: None,
     quiet: bool = False,
 ) -> pd.DataFrame:
     """Retrain randomly picked rows, and those trained with them, and compare.
@@ -51,6 +52,7 @@ def audit(
         max_epochs: pick among shorter runs only.
         exact: pick only among rows that must come out identical: of this code, such a machine, as many threads, whole stacks.
         should_stop: asked before every training step.
+        on_compared: given each line of what is returned as soon as there is one.
         quiet: no progress.
 
     Returns:
@@ -82,7 +84,10 @@ def audit(
         {tuple(row["key"] for row in unit): unit for unit in (trained_with(row, store) for row in picked)}.values()
     )
     progress = local.Progress([[Run.from_dict(row["run"]) for row in unit] for unit in stacks], quiet)
-    lines = []
+    lines: list[dict[str, Any]] = []
+    if not quiet:
+        told = f"{local.numbered(progress.runs, 'row')} in {local.numbered(len(stacks), 'stack')} on {where}"
+        print(f"Training {told} again: {progress.total} run-epochs.", flush=True)
     try:
         for unit in stacks:
             runs = [Run.from_dict(row["run"]) for row in unit]
@@ -93,7 +98,9 @@ def audit(
                 local.trainings(runs), where, precision=precision, should_stop=should_stop, on_epoch=progress.epoch
             )
             again = make_rows(stack, evaluate.evaluate(stack, runs), runs)
-            lines += [compare(row, new) for row, new in zip(unit, again)]
+            for row, new in zip(unit, again):
+                lines.append(compare(row, new))
+                on_compared(lines[-1])
             progress.stack_done(runs)
     finally:
         progress.close()

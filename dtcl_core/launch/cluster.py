@@ -101,9 +101,11 @@ def compute(
                 rows, traces = ray.get(done)
                 if any(row["provenance"]["sources"] != SOURCES for row in rows):
                     raise ValueError("a worker runs other code than this machine; install the same version everywhere.")
+                present = store.rows() if traces else {}  # a run may lack its trace only: its row stays as it is
+                if wanting := [row for row in rows if row["key"] not in present]:
+                    store.add(wanting)
                 for trace in traces:
                     store.add_trace(Trace.from_dict(trace))
-                store.add(rows)
                 progress.trained_elsewhere(pending.pop(done))
             if should_stop():
                 raise Interrupted

@@ -30,14 +30,17 @@ from ..engine.device import free_bytes, is_accelerator, release_memory, resolve_
 from ..engine.provenance import machine
 from ..engine.streams import stream_of
 from ..experiments.core import CHANCE, Validation
+from ..presets import ENGINES
 from ..results import Store, default_path, make_rows
 
 LINE_SECONDS = 60.0
+BAR = (
+    "{desc}, {remaining} left {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {rate_fmt}"  # narrow terminals cut its end
+)
 STALE_SECONDS = 86400.0
 CPU_STACK = 12  # an eighth less time a run than six (benchmarks/cpu.csv); more gain little, and rows land later
 GPU_STACK = 192  # keeps a large GPU busy; more would only delay rows
 MEMORY_SHARE = 0.7  # of what is free, for what the estimate below leaves out
-ENGINES = ("local", "ray")
 
 
 def default_store(preset: str) -> Store:
@@ -243,8 +246,11 @@ class Progress:
         self.trained = self.skipped = 0  # run-epochs, by this call and by earlier ones
         self.began = self.told = time.monotonic()
         self.quiet = quiet
-        self.bar = tqdm(total=self.total, unit="run-epoch", disable=True if quiet else None, smoothing=0.1)
-        self.bar.set_description(f"0 of {self.runs} runs")
+        silent = True if quiet else None  # None: unless it is a terminal
+        self.bar = tqdm(
+            total=self.total, unit="run-epoch", disable=silent, smoothing=0.1, bar_format=BAR, dynamic_ncols=True
+        )
+        self.bar.set_description_str(f"0 of {self.runs} runs")
 
     def epoch(self, stack: pretrain.Stack) -> None:
         """An epoch of a stack is done."""
@@ -265,7 +271,7 @@ class Progress:
     def stack_done(self, runs: Sequence[Run]) -> None:
         """The rows of a stack are stored."""
         self.done += len(runs)
-        self.bar.set_description(f"{self.done} of {self.runs} runs")
+        self.bar.set_description_str(f"{self.done} of {self.runs} runs")
         self._tell()
 
     def trained_elsewhere(self, runs: Sequence[Run]) -> None:
@@ -280,9 +286,10 @@ class Progress:
         if self.bar.disable and not self.quiet:
             rate = max(self.trained, 1e-9) / (self.told - self.began)
             left = (self.total - self.skipped - self.trained) / rate
+            ahead = f"; about {readable_time(left)} left" if left > 0 else ""
             print(
                 f"{self.done} of {self.runs} runs done; {self.skipped + self.trained} of {self.total} run-epochs, "
-                f"{rate:.2f} a second; about {left / 60:.0f} minutes left",
+                f"{rate:.2f} a second{ahead}",
                 flush=True,
             )
 
@@ -314,28 +321,39 @@ def train_stack(
         should_stop=should_stop,
         **callbacks,
     )
+    keep(stack, members, store, record)
+    checkpoint.unlink(missing_ok=True)
+    if progress is not None:
+        progress.stack_done(members)
+
+
+def keep(stack: pretrain.Stack, members: Sequence[Run], store: Store, record: bool) -> None:
+    """Evaluate a trained stack and store its networks, then rows, then traces; on a full disk rows come before networks.
+
+    Raises:
+        OSError: if rows or traces cannot be written, naming the file and what it needs.
+    """
     draws = evaluate.measure(stack, members)
     metrics = {key: evaluate.means(of_run) for key, of_run in draws.items()}
-    try:
-        kept = store.add_encoders(stack)
-    except OSError as error:  # rows need little room, and are what was trained for
-        told = f"{store.encoders_path}: trained encoders could not be kept ({error.strerror or error})."
-        warnings.warn(told, stacklevel=2)
-        kept = None
+    present = store.rows() if record else {}  # a run may lack its trace only: its row stays as it is
+    wanting = [run for run in members if run.key not in present]
+    if wanting:
+        try:
+            kept = store.add_encoders(stack)
+        except OSError as error:
+            warnings.warn(f"trained encoders are not kept: {error}", stacklevel=3)
+            kept = None
+        try:
+            store.add(make_rows(stack, metrics, wanting, draws, kept))
+        except OSError:
+            if kept is None:
+                raise
+            (store.encoders_path / kept["file"]).unlink(missing_ok=True)
+            store.add(make_rows(stack, metrics, wanting, draws))
     if record:
         traces = {trace.key: trace for trace in stack.traces()}
         for run in members:
             store.add_trace(replace(traces[run.training.key], key=run.key))
-    try:
-        store.add(make_rows(stack, metrics, members, draws, kept))
-    except OSError:  # make room for what counts
-        if kept is None:
-            raise
-        (store.encoders_path / kept["file"]).unlink(missing_ok=True)
-        store.add(make_rows(stack, metrics, members, draws))
-    checkpoint.unlink(missing_ok=True)
-    if progress is not None:
-        progress.stack_done(members)
 
 
 def compute(
@@ -434,7 +452,7 @@ def missing_stacks(
 def tidy(store: Store, done: Sequence[Sequence[Run]]) -> None:
     """Remove what a kill may have left: checkpoints of stacks that are done, and half-written files a day old."""
     left = [checkpoint_path(store, members) for members in done]
-    for folder in (store.rows_path, store.traces_path, store.checkpoints_path):
+    for folder in (store.rows_path, store.traces_path, store.encoders_path, store.checkpoints_path):
         for path in (*folder.glob("*.tmp"), *folder.glob(".*.probe")):
             with suppress(OSError):
                 left += [path] if time.time() - path.stat().st_mtime > STALE_SECONDS else []

@@ -15,9 +15,9 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from ..checks import widened
 from ..losses import anchor_losses, pair_temperature, same_domain
 from . import gather as processes
+from .inputs import widened
 
 
 @dataclass(frozen=True)

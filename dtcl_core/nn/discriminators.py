@@ -19,9 +19,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import logistic
-from ..checks import check_embeddings, checked_choice, checked_number, widened
+from ..checks import checked_choice, checked_number
 from ..discriminator import FEATURES
 from ..discriminator import features as seen_of
+from .inputs import check_embeddings, widened
 
 
 def fit_temperature(logits: Tensor, domains: Tensor, iterations: int = 60) -> float:

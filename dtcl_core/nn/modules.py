@@ -25,9 +25,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..checks import check_embeddings, check_labels, checked_choice, checked_number, current, setting, widened
+from ..checks import checked_choice, checked_number
 from . import gather as processes
 from .candidates import Anchors, Candidates, Temperatures, across_queue, across_views, contrast, within_both
+from .inputs import check_embeddings, check_labels, current, setting, widened
 from .monitor import Seen
 from .queue import NegativeQueue
 from .weigher import HasPosterior, Setting, Weigher

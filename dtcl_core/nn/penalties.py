@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import losses
-from ..checks import check_embeddings, checked_choice, checked_number, current, setting, widened
+from ..checks import checked_choice, checked_number
+from .inputs import check_embeddings, current, setting, widened
 from .weigher import Setting
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ..checks import INTEGERS, checked_number
+from ..checks import checked_number
 from . import gather as processes
+from .inputs import INTEGERS
 
 
 class NegativeQueue(nn.Module):

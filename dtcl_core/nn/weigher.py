@@ -12,10 +12,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import logistic
-from ..checks import checked_choice, checked_number, current, setting
+from ..checks import checked_choice, checked_number
 from ..discriminator import FEATURES, Fitted
 from . import gather as processes
 from .candidates import Anchors, Candidates, Temperatures
+from .inputs import current, setting
 
 Setting = float | Tensor | Callable[[], float | Tensor]
 

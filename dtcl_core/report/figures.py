@@ -11,7 +11,7 @@ import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
 
-from ..analysis.intervals import mean_interval
+from ..analysis.intervals import accuracy_interval
 from ..engine.traces import Trace
 from ..methods import ALL_METHODS
 from .style import METRIC_TITLES, method_color, method_style
@@ -37,7 +37,7 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
     for axis, metric in zip(np.atleast_1d(axes), metrics):
         for place, method in enumerate(order):
             values = rows.loc[rows.method == method, metric].to_numpy()
-            color, interval = method_color(method), mean_interval(values)
+            color, interval = method_color(method), accuracy_interval(values)
             axis.plot(values, np.full(len(values), place), "o", color=color, alpha=0.45, markersize=4)
             if interval.n > 1:
                 axis.plot([interval.low, interval.high], [place, place], color=color, linewidth=2.2, alpha=0.9)
@@ -50,7 +50,7 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
         lowest = min([0.42, *(v for line in axis.lines for v in line.get_xdata() if np.isfinite(v))])
         axis.set_xlim(max(lowest - 0.02, -0.02), 1.02)
         for place, method in enumerate(order):
-            interval = mean_interval(rows.loc[rows.method == method, metric].to_numpy())
+            interval = accuracy_interval(rows.loc[rows.method == method, metric].to_numpy())
             _mark_cut(axis, interval.low, interval.high, place, method_color(method))
         axis.grid(axis="y", visible=False)
     first = np.atleast_1d(axes)[0]
@@ -108,7 +108,7 @@ def curves(
     xlabel: str = "",
     log: bool = False,
 ) -> Figure:
-    """Means over seeds along x with bands of their 95 % intervals, a panel a metric; the paper's values as diamonds.
+    """Means over seeds along x with their 95 % intervals as bars, and bands between them, a panel a metric; the paper's values as diamonds.
 
     Args:
         rows: one row a seed, x and line.
@@ -128,13 +128,13 @@ def curves(
         for key in order:
             line = rows[[k == key for k in keys]]
             options = style(*key)
-            intervals = [mean_interval(group[metric]) for _, group in line.groupby(x)]
+            intervals = [accuracy_interval(group[metric]) for _, group in line.groupby(x)]
             at = sorted(line[x].unique())
             mean, low, high = (np.array([getattr(i, name) for i in intervals]) for name in ("mean", "low", "high"))
             axis.plot(at, mean, marker="o", markersize=4, **options)
             axis.fill_between(at, low, high, color=options["color"], alpha=0.13, linewidth=0)
-            if len(at) == 1:  # a band of no width would not be seen
-                axis.vlines(at, low, high, color=options["color"], alpha=0.5, linewidth=1.2)
+            # A band reaches from one interval to the next; one alone, with a single seed on either side, needs a bar.
+            axis.vlines(at, low, high, color=options["color"], alpha=0.5, linewidth=1.2)
         for key, line in told[told.metric == metric].groupby(list(by), dropna=False) if len(told) else ():
             color = style(*key)["color"]
             axis.plot(line[x], line.value, "D", markersize=6, markerfacecolor="none", markeredgecolor=color)

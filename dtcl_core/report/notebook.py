@@ -11,14 +11,15 @@ from typing import Any
 import pandas as pd
 
 from ..analysis import selection
-from ..checks import checked_choice
+from ..checks import checked_choice, closest
 from ..config import Run
 from ..engine.device import resolve_device
 from ..engine.traces import Trace
-from ..experiments import BESIDE, OUTSIDE, REGISTRY, listed_numbers, wants_trace
+from ..experiments import BESIDE, OUTSIDE, PRESETS, REGISTRY, listed_numbers, wants_trace
 from ..experiments.core import Validation, nothing
+from ..files import check_writable
 from ..launch.local import compute, compute_all, default_store, validation_of
-from ..results import Store, check_writable
+from ..results import Store
 from .styled import Shown
 
 INJECTED = "# Parameters"  # papermill writes its cell with this first line
@@ -48,7 +49,9 @@ def check_parameters(cells: Sequence[str]) -> None:
         if source.lstrip().startswith(INJECTED):
             known = assigned_names(before)
             for name in sorted(assigned_names(source) - known):
-                raise ValueError(f"unknown parameter {name!r}: this chapter takes {', '.join(sorted(known))}.")
+                raise ValueError(
+                    f"unknown parameter {name!r}{closest(name, known)}: this chapter takes {', '.join(sorted(known))}."
+                )
 
 
 def number_list(name: str, text: object) -> list[float]:
@@ -85,6 +88,8 @@ def obtain(
         raise ValueError(f"save must be the name of a folder, got {save!r}.")
     if save is not None:
         check_writable(Path(save), "figures")
+    if PRESETS[checked_choice("preset", preset, tuple(PRESETS))].caution:
+        print(PRESETS[preset].caution)
     store: Store = default_store(preset)
 
     def ask(validation: Validation) -> list[Run]:

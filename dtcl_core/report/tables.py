@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..analysis.intervals import mean_interval, paired_difference, unpaired_difference
+from ..analysis.intervals import accuracy_interval, paired_difference, unpaired_difference
 from ..analysis.selection import CONTEXT, SELECTION_FRACTION, compared, select
 from ..config import HYPERPARAMETERS, Run
 from ..data import ColoredDigits
@@ -119,7 +119,7 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> 
     lines = []
     for name, method in ALL_METHODS.items():
         told = reported[(reported.method == name) & (reported.metric == metric)].value
-        interval = mean_interval(rows.loc[rows.method == name, metric].to_numpy())
+        interval = accuracy_interval(rows.loc[rows.method == name, metric].to_numpy())
         if len(told) or interval.n:
             value = told.iloc[0] if len(told) else float("nan")
             lines.append((method.title, value, interval.mean, interval.low, interval.high, interval.n))
@@ -143,7 +143,7 @@ def again(rows: pd.DataFrame, fresh: pd.DataFrame, metric: str) -> pd.DataFrame:
         if len(before) or len(after):
             change = unpaired_difference(after, before)
             told = f"{change.mean:.3f} ±{(change.high - change.low) / 2:.3f}" if change.n > 1 else "-"
-            lines.append((method.title, before.mean(), *mean_interval(after), told))
+            lines.append((method.title, before.mean(), *accuracy_interval(after), told))
     return pd.DataFrame(lines, columns=["method", "first", "fresh", "low", "high", "n", "change"])
 
 
@@ -275,11 +275,11 @@ def compare(
     told = reported[reported.metric == metric].set_index(keys).value if len(reported) else pd.Series(dtype=float)
     lines = []
     for key, group in rows.groupby(keys, dropna=False):
-        interval = mean_interval(group[metric].to_numpy())
+        interval = accuracy_interval(group[metric].to_numpy())
         lines.append((*key, _told(told, key), *interval))
     done = {tuple(None if pd.isna(k) else k for k in line[: len(keys)]) for line in lines}
     if not (only_measured and lines):
-        lines += [(*key, v, *mean_interval([])) for key, v in told.items() if tuple(key) not in done]
+        lines += [(*key, v, *accuracy_interval([])) for key, v in told.items() if tuple(key) not in done]
     table = pd.DataFrame(lines, columns=[*keys, "reported", "measured", "low", "high", "n"])
     return _titled(table, keys)
 

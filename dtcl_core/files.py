@@ -1,0 +1,74 @@
+"""Files that are there whole, or not at all; and what a full disk has to say."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+import tempfile
+from pathlib import Path
+
+UNITS = {"kB": 1e3, "MB": 1e6, "GB": 1e9}
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def readable_size(count: int) -> str:
+    """Bytes as a person would say them: 5.2 kB, 1.3 MB, 60.0 GB."""
+    unit = next((unit for unit in ("GB", "MB") if count >= UNITS[unit]), "kB")
+    return f"{count / UNITS[unit]:.1f} {unit}"
+
+
+def write_whole(content: str | bytes, target: Path) -> None:
+    """Write a file so that it is there whole and on disk when this returns, or not at all.
+
+    Raises:
+        OSError: naming the file, and on a full disk how much it needs.
+    """
+    content = content.encode() if isinstance(content, str) else content
+    temporary = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=target.parent, suffix=".tmp")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, target)
+    except BaseException as error:
+        if temporary is not None:
+            Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            raise explained(error, target, len(content)) from error
+        raise
+    with contextlib.suppress(OSError):  # not every system can sync a folder
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def explained(error: OSError, target: Path, size: int) -> OSError:
+    """An error of writing, in a sentence that names the file; on a full disk also how much it needs and what is free."""
+    needs = ""
+    if error.errno in FULL:
+        needs = f"; it needs {readable_size(size)}"
+        with contextlib.suppress(OSError):
+            needs += f", and {readable_size(shutil.disk_usage(target.parent).free)} are free"
+    told = OSError(f"{target} cannot be written: {error.strerror or error}{needs}.")
+    told.errno = error.errno
+    return told
+
+
+def check_writable(folder: Path, what: str) -> None:
+    """Raise OSError, naming the folder, unless a file could be written into it now; the folder is made."""
+    try:
+        write_whole("", folder / f".{secrets.token_hex(4)}.probe")
+        for probe in folder.glob(".*.probe"):
+            probe.unlink(missing_ok=True)
+    except OSError as error:
+        reason = error.__cause__ if isinstance(error.__cause__, OSError) else error
+        raise OSError(f"{what} cannot be written to {folder}: {reason.strerror or reason}.") from None
