@@ -288,7 +288,7 @@ def test_a_page_shows_the_rows_of_the_store_as_it_is_when_it_is_built(tmp_path, 
         assert re.findall(r"on average (\d\.\d+)", (tmp_path / "_build/html/chapter.html").read_text()) == [shown]
 
 
-@pytest.mark.parametrize("page", ["intro", "trust"])
+@pytest.mark.parametrize("page", ["intro", "trust", "effects"])
 def test_the_code_of_a_page_in_markdown_runs(page, monkeypatch):
     monkeypatch.chdir(ROOT / "book")
     code = re.findall(r"```\{code-cell\}[^\n]*\n(.*?)```", (ROOT / f"book/{page}.md").read_text(), flags=re.DOTALL)
