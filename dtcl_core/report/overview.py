@@ -13,7 +13,7 @@ from ..analysis.contrasts import Contrast, Evidence
 from ..analysis.rule import Ruling
 from ..config import Run
 from ..experiments import readings, wants_trace, weight_choices
-from . import notebook
+from . import card, findings, notebook
 
 RAISED = "tau_min 0.05"  # of `weight_choices.CHOICES`
 
@@ -63,3 +63,14 @@ def overview(preset: str = "first", device: str = "auto") -> Overview:
         {level: rule.judge(found) for level, found in judged.items()},
         {"the grid's seeds": on_grid, "fresh seeds": on_fresh},
     )
+
+
+def answer(judged: Overview) -> list[str]:
+    """What the whole comes to, in three sentences, each with its numbers from rows.
+
+    The first two are findings of their own (`findings.FINDINGS`), and fail a test when the rows no longer bear them.
+    """
+    lines = [findings.FINDINGS[name].told(findings.load("main_table")) for name in ("lead", "unseen")]
+    tallies = "; ".join(f"{card.tally(found)} with {level}" for level, found in judged.rulings.items())
+    lines.append(f"Of the fifteen claims {tallies}" + (f" ({judged.missing})." if judged.missing else "."))
+    return lines
