@@ -19,13 +19,14 @@ Each method has cells of its own, and a proposed method has them at each of two 
 nothing else; a run that diverged counts as chance. Ties go to the smaller tau_alpha, then tau_beta, then lambda. The cells that
 calibration looked at are trained for the tables and go nowhere.
 
-Nothing here reads a store: a part is a function of `Validation`, which tells a run's accuracy, or None while it has no row.
+Nothing here reads a store: a part is a function of `Validation`, which gives a run's accuracy, or None while it has no row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -60,9 +61,30 @@ FOLLOWED: Cell = {"tau_alpha": 0.125, "tau_beta": 0.1}  # the paper draws its te
 FIRST, ALL = (0, 1), tuple(range(5))
 
 
+def validation_of(rows: Mapping[str, Mapping[str, Any]]) -> Validation:
+    """What stored rows tell of validation accuracy at 1 % of labels, by which the parts go on; chance for what diverged.
+
+    Args:
+        rows: by key, as from `Store.rows`.
+    """
+
+    def told(run: Run) -> float | None:
+        row = rows.get(run.key)
+        if row is None:
+            return None
+        return row["metrics"]["0.01"]["validation"] if row["status"] == "ok" else CHANCE
+
+    return told
+
+
 def nothing(run: Run) -> float | None:
     """The `Validation` of an empty store."""
     return None
+
+
+@cache
+def _at_level(protocol: Protocol, tau_min: float | None) -> Protocol:
+    return protocol if tau_min is None else replace(protocol, tau_min=tau_min)
 
 
 @dataclass(frozen=True)
@@ -74,8 +96,7 @@ class Entry:
 
     def run(self, protocol: Protocol, cell: Cell, sigma: float, seed: int, **more: Any) -> Run:
         """A run of one of its cells."""
-        changed = protocol if self.tau_min is None else replace(protocol, tau_min=self.tau_min)
-        return Run(self.method, sigma=sigma, seed=seed, protocol=changed, **cell, **more)
+        return Run(self.method, sigma=sigma, seed=seed, protocol=_at_level(protocol, self.tau_min), **cell, **more)
 
 
 ENTRIES = (

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from ..analysis import restated, rule, selection
+from ..analysis import restated, rule, selection, weight_effects
 from ..analysis.claims import CLAIMS
 from ..analysis.contrasts import Contrast, Evidence
 from ..analysis.rule import Ruling
 from ..config import Run
-from ..experiments import readings, wants_trace, weight_choices
+from ..experiments import readings, wants_trace
 from . import card, findings, notebook
 
-RAISED = "tau_min 0.05"  # of `weight_choices.CHOICES`
+RAISED = "tau_min 0.05"  # of `experiments.weight_choices.CHOICES`
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def overview(preset: str = "first", device: str = "auto") -> Overview:
     _, fresh = notebook.confirm(selection.select(main_rows), main_runs, preset, False, device, rule.FRESH_SEEDS)
     among, beyond = notebook.obtain("weight_choices", preset, False, device)
     plain = Evidence(grids, traces, beside)
-    raised = Evidence(weight_choices.as_if(grids, beyond, among, RAISED))
+    raised = Evidence(weight_effects.as_if(grids, beyond, among, RAISED))
     judged = {
         f"tau_min {readings.FIRST.tau_min:g}": rule.contrasts(plain, Evidence(fresh)),
         RAISED: rule.contrasts(raised),  # no selected cell was run on fresh seeds there
