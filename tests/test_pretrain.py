@@ -13,7 +13,7 @@ from dtcl_core.data import SPLITS
 from dtcl_core.encoder import Encoder
 from dtcl_core.engine.checkpoint import write_checkpoint
 from dtcl_core.methods import ALL_METHODS, METHODS, Batch
-from dtcl_core.results import make_rows
+from dtcl_core.launch.rows import make_rows
 
 
 def parameters_of(stack, r):
@@ -391,6 +391,81 @@ def test_a_sound_file_of_odd_content_is_named_and_training_starts_anew(tiny, tmp
     assert again.epoch == tiny.epochs and torch.equal(again.losses[0], stack.losses[0])
 
 
+def cut(tree, *path):
+    """A nested state without one of its parts."""
+    kept = dict(tree) if isinstance(tree, dict) else list(tree)
+    if len(path) == 1:
+        del kept[path[0]]
+    else:
+        kept[path[0]] = cut(kept[path[0]], *path[1:])
+    return kept
+
+
+PARTS = {
+    "no encoder": (("encoder",), "its encoder is not whole"),
+    "no weight": (("encoder", "weight"), "its encoder is not whole"),
+    "no classifiers": (("adversary",), "its adversary is not whole"),
+    "no optimisers": (("optimizers",), "its optimisers are not all there"),
+    "one optimiser": (("optimizers", 1), "its optimisers are not all there"),
+    "no moments": (("optimizers", 0, "state"), "an optimiser is not whole"),
+    "a parameter's moments": (("optimizers", 0, "state", 3), "an optimiser is not whole"),
+    "one moment": (("optimizers", 1, "state", 0, "exp_avg"), "an optimiser is not whole"),
+    "no settings": (("optimizers", 0, "param_groups"), "an optimiser has other settings"),
+    "one setting": (("optimizers", 0, "param_groups", 0, "betas"), "an optimiser has other settings"),
+    "no machine": (("machine",), "it does not say where"),
+    "no trunk": (("machine", "trunk"), "it does not say where"),
+    "no seconds": (("seconds",), "its seconds must be a number"),
+    "no temperatures": (("temperatures",), "it holds no temperatures"),
+    "an epoch's temperatures": (("temperatures", 0), "it holds no temperatures, or not those of each epoch"),
+    "no keys": (("keys",), "it belongs to other runs"),
+    "no precision": (("precision",), "it was trained in None"),
+}
+
+
+@pytest.mark.parametrize("path, message", PARTS.values(), ids=PARTS)
+def test_a_checkpoint_that_lacks_a_part_is_refused_and_nothing_of_it_is_taken_over(tiny, tmp_path, path, message):
+    """Each is written with a digest that fits, as one who forges a checkpoint would."""
+    runs, file = (
+        [Run("dann", 0.2, lambda_=0.5, protocol=tiny), Run("dw_pairs", 0.2, 0.1, protocol=tiny)],
+        tmp_path / "c.pt",
+    )
+    stack = pretrain.Stack(runs, "cpu", record=True)
+    stack.train_epoch()
+    write_checkpoint(cut(stack.state(), *path), file)
+    fresh = pretrain.Stack(runs, "cpu", record=True)
+    before = fresh.state()
+    with pytest.raises(ValueError, match=message):
+        fresh.restore(file)
+    assert str(fresh.state()) == str(before), "part of it was taken over"
+    write_checkpoint(stack.state(), file)
+    fresh.restore(file)
+    assert str(fresh.state()) == str(stack.state())
+
+
+def test_a_checkpoint_of_other_shapes_is_refused(tiny, tmp_path):
+    stack = pretrain.Stack([Run(protocol=tiny)], "cpu")
+    stack.train_epoch()
+    for part, name in (("encoder", "weight"), ("optimizers", 0)):
+        state = stack.state()
+        if part == "encoder":
+            state[part][name] = state[part][name][..., :-1]
+        else:
+            state[part][name]["state"][0]["exp_avg"] = state[part][name]["state"][0]["exp_avg"].double()
+        write_checkpoint(state, tmp_path / "c.pt")
+        with pytest.raises(ValueError, match="not whole, or of other shapes"):
+            pretrain.Stack([Run(protocol=tiny)], "cpu").restore(tmp_path / "c.pt")
+
+
+def test_training_goes_on_where_no_checkpoint_can_be_written(tiny, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("a file where a folder belongs")
+    monkeypatch.setattr(pretrain, "CHECKPOINT_SECONDS", 0.0)
+    with pytest.warns(UserWarning, match="no checkpoint: .*file/c.pt cannot be written: .*") as told:
+        stack = pretrain.train([Run(protocol=tiny)], "cpu", checkpoint=tmp_path / "file" / "c.pt")
+    assert stack.epoch == tiny.epochs
+    said = " ".join(str(w.message) for w in told)
+    assert "Then training goes on without it." in said and "Then rows come next" in said
+
+
 @pytest.mark.parametrize("error", [OSError(5, "Input/output error"), PermissionError(13, "denied"), MemoryError()])
 def test_a_checkpoint_that_cannot_be_read_now_is_kept(tiny, tmp_path, monkeypatch, error):
     path = tmp_path / "c.pt"
@@ -465,8 +540,7 @@ def first_steps(runs, device, count=3):
     stack = pretrain.Stack(runs, device, "float32")
     stack.streams.draw(0)
     stack.encoder.train()
-    followed = [g for g in stack.groups if g.discriminator == "global"]
-    posteriors = {g.method: stack._fit_discriminator(*stack._embed_for_discriminator(g)) for g in followed}
+    posteriors = stack.posteriors()
     losses = [stack.step(number, posteriors).cpu() for number in range(min(count, stack.streams.steps))]
     return torch.stack(losses), stack.embed("test_id").cpu()
 

@@ -17,9 +17,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from ..config import HYPERPARAMETERS, Run
+from ..config import HYPERPARAMETERS, Run, protocol_hash
 from ..experiments.core import FRESH_SEED
-from ..results import protocol_hash
 
 SELECTION_FRACTION = 0.01
 SHARED_SEEDS = 4  # more than a search gives to cells that do not go on (`experiments.core`)

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..analysis.intervals import Interval, holm_confidences, mean_interval, p_value, paired_difference
-from ..config import Run
-from ..evaluate import METRICS
+from ..config import METRICS, Run
 from ..experiments import BESIDE, OUTSIDE, REGISTRY
 from ..launch import local
 

@@ -14,12 +14,12 @@ from ..analysis import selection
 from ..checks import checked_choice, closest
 from ..config import Run
 from ..engine.device import resolve_device
-from ..engine.traces import Trace
 from ..experiments import BESIDE, OUTSIDE, PRESETS, REGISTRY, listed_numbers, wants_trace
-from ..experiments.core import Validation, nothing
+from ..experiments.core import Validation, nothing, validation_of
 from ..files import check_writable
-from ..launch.local import compute, compute_all, default_store, validation_of
-from ..results import Store
+from ..launch.engines import compute, compute_all
+from ..results import Store, default_store
+from ..traces import Trace
 
 INJECTED = "# Parameters"  # papermill writes its cell with this first line
 
