@@ -128,10 +128,15 @@ def confirm(
         seeds: how many.
     """
     fresh = selection.fresh_runs(chosen, runs, seeds)
+    return fresh, rows(fresh, preset, compute_missing, device)
+
+
+def rows(runs: Sequence[Run], preset: str, compute_missing: bool, device: str) -> pd.DataFrame:
+    """The rows of given runs as far as they exist, after training the missing ones if asked to."""
     store = default_store(preset)
     if compute_missing:
-        compute(fresh, store, device, record=wants_trace)
-    return fresh, store.load(fresh)
+        compute(runs, store, device, record=wants_trace)
+    return store.load(runs)
 
 
 def traces(runs: Sequence[Run], preset: str) -> list[Trace]:
