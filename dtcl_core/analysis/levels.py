@@ -10,7 +10,7 @@ from dataclasses import replace
 import pandas as pd
 
 from ..config import Protocol, protocol_hash
-from ..experiments.core import WEIGHTED
+from ..experiments.core import PROPOSED
 
 
 def at(frame: pd.DataFrame, tau_min: float, protocol: Protocol) -> pd.DataFrame:
@@ -26,5 +26,5 @@ def at(frame: pd.DataFrame, tau_min: float, protocol: Protocol) -> pd.DataFrame:
         `protocol`.
     """
     mine, plain = protocol_hash(replace(protocol, tau_min=tau_min)), protocol_hash(protocol)
-    wanted = pd.Series([mine if method in WEIGHTED else plain for method in frame.method], frame.index, dtype=object)
+    wanted = pd.Series([mine if method in PROPOSED else plain for method in frame.method], frame.index, dtype=object)
     return frame[frame.protocol == wanted].assign(protocol=plain)

@@ -24,7 +24,7 @@ from .claims import Evidence
 from .contrasts import NOTHING, PROPOSED
 
 PAPER, ALIKE = "the paper's means", "all methods alike"
-CLAIMS = (1, 2, 3, 4, 6)
+SIMULATED = (1, 2, 3, 4, 6)  # claims about the selected cells at sigma 50
 SPREADS = 9  # the claim about two discriminators, on seeds of the grids
 METRICS = ("test_ood", "test_id", "d_test_id")
 DRAWN = 400
@@ -144,10 +144,10 @@ def characteristics(rows: pd.DataFrame, seeds: Sequence[int] = (rule.FRESH_SEEDS
     for kind in (PAPER, ALIKE):
         for count in seeds:
             rng = np.random.Generator(np.random.Philox([count, kind == PAPER]))
-            said: dict[int, list[str]] = {number: [] for number in CLAIMS}
+            said: dict[int, list[str]] = {number: [] for number in SIMULATED}
             for _ in range(drawn):
                 made = simulate(kind, count, deviations, rng)
-                found = rule.judge(rule.contrasts(made.without_rows(), made, CLAIMS), least=count)
+                found = rule.judge(rule.contrasts(made.without_rows(), made, SIMULATED), least=count)
                 for number, ruling in found.items():
                     said[number].append(ruling.word)
                 if count == rule.NEEDS[SPREADS]:

@@ -15,7 +15,7 @@ from ..analysis.levels import at
 from ..analysis.rule import Ruling
 from ..config import Protocol, Run, protocol_hash
 from ..experiments import wants_trace
-from ..experiments.core import FRESH_SEED, TAU_MINS, WEIGHTED
+from ..experiments.core import FRESH_SEED, TAU_MINS, PROPOSED
 from ..experiments.weight_choices import OFF_FLOOR
 from . import card, findings, notebook
 from .styled import plain as plain_words
@@ -117,7 +117,7 @@ def _hashes(protocol: Protocol) -> set[str]:
 def _as_run(runs: Sequence[Run], tau_min: float) -> list[Run]:
     """Runs whose proposed methods have that tau_min."""
     return [
-        replace(run, protocol=replace(run.protocol, tau_min=tau_min)) if run.method in WEIGHTED else run for run in runs
+        replace(run, protocol=replace(run.protocol, tau_min=tau_min)) if run.method in PROPOSED else run for run in runs
     ]
 
 
