@@ -12,6 +12,7 @@ not among them: for the baselines at other sigmas the paper gives a figure and n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -156,3 +157,9 @@ def characteristics(rows: pd.DataFrame, seeds: Sequence[int] = (rule.FRESH_SEEDS
             for number, words in said.items():
                 lines.append((number, kind, count, *(words.count(word) / drawn for word in rule.WORDS)))
     return pd.DataFrame(lines, columns=["claim", "truth", "seeds", *rule.WORDS])
+
+
+def stored() -> pd.DataFrame:
+    """`characteristics` as `benchmarks/operating.py` found them, from the committed table; empty without a checkout or a table."""
+    path = Path(__file__).resolve().parents[2] / "benchmarks" / "operating.csv"
+    return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["claim", "truth", "seeds", *rule.WORDS])

@@ -48,7 +48,7 @@ class Overview:
             (level, plain_words(c.what), *c.interval, state)
             for level, found in self.rulings.items()
             for c, state in (
-                *found[number].conjuncts,
+                *((c, _told(number, c, state)) for c, state in found[number].conjuncts),
                 *((c, f"beside: {rule.on_unseen(c)}") for c in found[number].apart),
             )
         ]
@@ -61,8 +61,13 @@ class Overview:
         return table[table.paper > 0]
 
     @property
+    def counted(self) -> str:
+        """How many of the runs are there, as a line."""
+        return f"{self.measured.key.nunique()} of {len({run.key for run in self.runs})} runs exist."
+
+    @property
     def missing(self) -> str:
-        """How many of the runs are there, as a line; empty if all are."""
+        """How many of the runs are missing, as a line; empty if none is."""
         there, asked = self.measured.key.nunique(), len({run.key for run in self.runs})
         return "" if there == asked else f"not yet run: {asked - there} of {asked}"
 
@@ -107,6 +112,11 @@ def overview(
             on_grid = {c.number: restated.RESTATED.get(c.number, c.contrasts)(here) for c in CLAIMS}
             shown = {"the grid's seeds": on_grid, "fresh seeds": {n: found[n] for n in rule.ON_FRESH_SEEDS}}
     return Overview(runs, measured, judged, shown)
+
+
+def _told(number: int, contrast: Contrast, state: str) -> str:
+    """A line's state, and of a missing one how many seeds it needs."""
+    return f"missing: {contrast.interval.n} of {rule.needs(number)} seeds" if state == "missing" else state
 
 
 def _hashes(protocol: Protocol) -> set[str]:
