@@ -47,9 +47,7 @@ def prepared(stack: pretrain.Stack) -> dict:
     """What the steps of a stack's first epoch need: its draws made, its discriminators fitted (which are returned)."""
     stack.streams.draw(0)
     stack.encoder.train()
-    return {
-        g.method: stack._fit_discriminator(*stack._embed_for_discriminator(g)) for g in stack.groups if g.discriminator
-    }
+    return stack.posteriors()
 
 
 # --- floors -------------------------------------------------------------------------------------------------------------
@@ -156,7 +154,7 @@ def common_parts(stack: pretrain.Stack, posteriors: dict) -> Parts:
     return {
         "views": lambda: data.both_views(0, index[0], host[0]),
         "dropout masks": lambda: data.dropout_masks(2 * size, 0, 0),
-        "Adam": lambda: [optimizer.step() for optimizer in stack.optimizers],
+        "Adam": lambda: [optimizer.step() for optimizer in stack.networks.optimizers],
         "whole step": step,
         "epoch's start": epoch_start,
         "evaluation": lambda: evaluate.evaluate(stack),
@@ -185,7 +183,7 @@ def operator_parts(stack: pretrain.Stack, common: Parts, posteriors: dict) -> Pa
         outputs[:] = [stack.encoder(images, stack.counts, masks)]
 
     def backward() -> None:
-        for optimizer in stack.optimizers:
+        for optimizer in stack.networks.optimizers:
             optimizer.zero_grad(set_to_none=True)
         outputs[0].backward(gradient, retain_graph=True)
 

@@ -13,23 +13,27 @@ asked           `experiments` `registry` (each table and figure as a list of run
 trained         the core      `config` (what a run is), `data`, `augment` (views), `encoder`, `losses`, `methods`
                               (which loss is which), `logistic` and `discriminator` (solvers), `keyed` (randomness),
                               `pretrain`, `evaluate`
-..              `engine`      `device`, `streams` (views, made once for runs that share them), `native` and `trunk` (a
-                              CPU's own operators), `recorder` (of temperatures), `checkpoint`, `encoder_files`
-                              (trained networks), `provenance`
+..              `engine`      `networks` and `groups` (of a stack of runs), `streams` (views, made once for runs that
+                              share them), `embedding`, `device`, `native` and `trunk` (a CPU's own operators),
+                              `recorder` (of temperatures), `checkpoint`, `encoder_files` (trained networks),
+                              `provenance`
 ..              `launch`      `commands`, `engines` (which of the two: `local`, this machine, or `cluster`, Ray),
                               `rows` (of a trained stack), `audit` (stored rows trained again), `selfcheck` (is this
                               machine sound?)
 stored          the core      `results` (rows), `traces` (temperatures by epoch), `files` (written whole or not at
                               all)
 concluded       `analysis`    `selection`, `intervals`, `reported` (the paper's numbers); `contrasts`, `claims`,
-                              `verdicts`; the later rule in `restated`, `rule`, `operating`; of the open choices
-                              `sensitivity`, `weight_effects`, `calibration`
-shown           `report`      `tables`, `figures`, `style`, `illustrations`, `interactive`, `benchmarked`, `notebook`
-                              (what chapters call)
+                              `verdicts`; the later rule in `restated`, `rule`, `levels` (of tau_min), `operating`; of
+                              the open choices `sensitivity`, `weight_effects`, `calibration`, `specifications` (the
+                              effect under each)
+shown           `report`      `tables`, `styled` (tables as pages), `overview`, `card` and `forest` (all claims at
+                              once), `findings` (a sentence a chapter), `figures`, `style`, `illustrations`,
+                              `interactive`, `benchmarked`, `notebook` (what chapters call)
 ..              the core      `console` and `presets` (of the command line), `checks` (of values that users give)
-in your project `nn`          the losses as `modules`; `weigher` (which pairs share a domain?), `candidates` (in
-                              chunks), `queue`, `caching`, `discriminators`, `penalties`, `monitor` (figures to log),
-                              `gather`, `inputs` (checked)
+in your project `nn`          the losses as `modules`; `weigher` (which pairs share a domain?), `candidates` (of an
+                              anchor), `queue`, `discriminators`, `penalties`, `monitor` (figures to log), `caching`
+                              and `gather` (large batches, several processes), `inputs` (checks), `metric_learning`
+                              (an adapter)
 =============== ============= ========================================================================================
 
 Imports run one way: `experiments`, `analysis` and `results` never reach what trains, and `nn` needs torch and numpy alone.

@@ -14,38 +14,32 @@ from __future__ import annotations
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from . import discriminator
-from .engine.checkpoint import copied, read_checkpoint, write_checkpoint
-from .checks import checked_choice
+from .checks import checked_choice, checked_number
 from .config import Protocol, Run
-from .engine.device import (
-    is_accelerator,
-    release_memory,
-    reproducible,
-    resolve_device,
-    resolve_precision,
-    tune_cpu_memory,
-)
-from .encoder import Encoder, feature_sizes
-from .losses import annealed, same_domain
-from .methods import ALL_METHODS, Batch
+from .discriminator import Fitted
+from .encoder import feature_sizes
+from .engine.checkpoint import read_checkpoint, write_checkpoint
+from .engine.device import is_accelerator, reproducible, resolve_device, resolve_precision, tune_cpu_memory
+from .engine.embedding import embed, for_discriminator
+from .engine.groups import Group, groups_of
 from .engine.native import CHOICES, Unavailable, switched
+from .engine.networks import Networks
 from .engine.provenance import SOURCES, machine
 from .engine.recorder import TemperatureRecorder, traces_of
 from .engine.streams import Streams, stream_of
-from .engine.trunk import Tinted, Trunk, supported
+from .engine.trunk import Trunk, supported
+from .losses import annealed, same_domain
+from .methods import ALL_METHODS, Batch
 from .traces import Trace
 
-EMBED_BATCH = 1155  # images embedded at a time outside training; divides the splits nearly evenly
 CHECKPOINT_SECONDS = 15.0
 
 
@@ -81,20 +75,6 @@ def choose_trunk(
             raise ValueError(f"the trunk for CPUs was asked for, but {reason}.") from None
         return None, f"PyTorch's operators ({reason})"
     return Trunk(library, feature_sizes(protocol)), "the trunk for CPUs"
-
-
-class Group(NamedTuple):
-    """The runs of a stack that share a method and a kind of discriminator, with their hyperparameters [R]."""
-
-    method: str
-    discriminator: str | None
-    runs: Tensor
-    streams: list[int]  # what they look at,
-    counts: list[int]  # and how many of them look at each
-    tau_alpha: Tensor
-    tau_beta: Tensor
-    lambda_: Tensor
-    adversaries: Tensor | None  # which of the stack's are theirs
 
 
 class Stack:
@@ -141,10 +121,12 @@ class Stack:
         self.counts = list(counts.values())
         self.trunk, self.path = choose_trunk(self.protocol, self.device, self.precision, trunk)
         self.streams = Streams(list(counts), self.protocol, self.device, self.trunk)
-        self._looks = [stream for stream, count in enumerate(self.counts) for _ in range(count)]  # of each run
-        self.stream_of_run = torch.tensor(self._looks, device=self.device)
-        self._build_networks()
-        self._build_groups()
+        looks = [stream for stream, count in enumerate(self.counts) for _ in range(count)]  # each run at its stream
+        self.stream_of_run = torch.tensor(looks, device=self.device)
+        dtype = getattr(torch, self.precision)
+        self.networks = Networks(self.runs, self.streams.num_domains, self.device, dtype, self.trunk)
+        self.encoder, self.adversary = self.networks.encoder, self.networks.adversary
+        self.groups = groups_of(self.runs, looks, self.device)
         self.keys = [run.key for run in self.runs]
         self.machine = self._machine()
         self.epoch, self.seconds = 0, 0.0
@@ -154,110 +136,22 @@ class Stack:
     def _machine(self) -> dict[str, Any]:
         return {**machine(self.device), "trunk": None if self.trunk is None else self.trunk.library.told}
 
-    # --- set-up -------------------------------------------------------------------------------------------------
-
-    def _build_networks(self) -> None:
-        p, first = self.protocol, self.runs[0]
-        self.encoder = Encoder([r.seed for r in self.runs], p, first.projector, first.projector_dim).to(self.device)
-        self.encoder.dtype, self.encoder.trunk = getattr(torch, self.precision), self.trunk
-        self.optimizers = [torch.optim.Adam(self.encoder.parameters(), lr=p.learning_rate, fused=True)]
-        # DANN's classifiers: one for every run of the stack that uses one, from zero, with an optimiser of their own.
-        users = [r for r in self.runs if "adversary" in ALL_METHODS[r.method].uses]
-        width = first.projector_dim or p.embedding_dim
-        self.adversary = nn.ParameterList(
-            [
-                torch.zeros(len(users), self.streams.num_domains, width),
-                torch.zeros(len(users), self.streams.num_domains),
-            ]
-        ).to(self.device)
-        if users:
-            self.optimizers.append(torch.optim.Adam(self.adversary.parameters(), lr=p.dann_learning_rate, fused=True))
-
-    def _build_groups(self) -> None:
-        kinds = sorted({(r.method, r.discriminator or "") for r in self.runs})
-        users = [i for i, r in enumerate(self.runs) if "adversary" in ALL_METHODS[r.method].uses]
-        self.groups = []
-        for method, kind in kinds:
-            index = [i for i, r in enumerate(self.runs) if (r.method, r.discriminator or "") == (method, kind)]
-            looks = Counter(self._looks[i] for i in index)
-
-            def values(name: str, index: list[int] = index) -> Tensor:
-                return torch.tensor([float(getattr(self.runs[i], name) or 0.0) for i in index], device=self.device)
-
-            self.groups.append(
-                Group(
-                    method,
-                    kind or None,
-                    torch.tensor(index, device=self.device),
-                    list(looks),
-                    list(looks.values()),
-                    values("tau_alpha"),
-                    values("tau_beta"),
-                    values("lambda_"),
-                    torch.tensor([users.index(i) for i in index], device=self.device) if index[0] in users else None,
-                )
-            )
-
-    # --- embedding ----------------------------------------------------------------------------------------------
-
-    @torch.no_grad()
     def embed(self, split: str, group: Group | None = None) -> Tensor:
-        """Embeddings [R, N, embedding_dim] of a split's clean images, in evaluation mode; as many at once as fit."""
-        streams, counts = (range(len(self.counts)), self.counts) if group is None else (group.streams, group.counts)
-        runs, size = None if group is None else group.runs, EMBED_BATCH
-        while True:
-            try:
-                chunks = zip(*(self.streams.clean_chunks(s, split, size) for s in streams))
-                with self._mode(training=False), reproducible(self.device):
-                    return torch.cat([self.encoder(images, counts, runs=runs) for images in chunks], 1)
-            except torch.OutOfMemoryError:
-                if size == 1:
-                    raise
-            size //= 2  # a step of training fits, so a few images will
-            release_memory(self.device)
-
-    @torch.no_grad()
-    def _embed_for_discriminator(self, group: Group) -> tuple[Tensor, Tensor]:
-        """Embeddings [R, N, k] of the training images and their domains [R, N], as the protocol says."""
-        p, runs = self.protocol, group.runs
-        domains = self.streams.domains[self.stream_of_run[runs]]
-        if p.discriminator_inputs == "clean" and p.discriminator_mode == "eval":
-            return self._project(self.embed("train", group), runs), domains
-        parts, training = [], p.discriminator_mode == "train"
-        with self._mode(training), reproducible(self.device):
-            for start in range(0, self.streams.size, p.batch_size):
-                host = np.arange(start, min(start + p.batch_size, self.streams.size))
-                index = self.streams.upload(host)
-                images: list[Tensor | Tinted]
-                if p.discriminator_inputs == "augmented":
-                    images = [self.streams.views(s, index, host, 0) for s in group.streams]
-                else:
-                    images = [self.streams.clean(s, index) for s in group.streams]
-                masks = self.streams.dropout_masks(len(host), self.epoch, "discriminator", start) if training else None
-                if masks is not None:
-                    masks = [[block[s] for s in group.streams] for block in masks]
-                parts.append(self.encoder(images, group.counts, masks, runs=runs))
-        return self._project(torch.cat(parts, 1), runs), domains
-
-    def _project(self, z: Tensor, runs: Tensor) -> Tensor:
-        if not len(self.encoder.head):
-            return z
-        full = z.new_zeros(len(self.runs), *z.shape[1:])
-        full[runs] = z
-        return self.encoder.project(full)[runs]
-
-    @contextmanager
-    def _mode(self, training: bool) -> Iterator[None]:
-        before = self.encoder.training
-        self.encoder.train(training)
-        try:
-            yield
-        finally:
-            self.encoder.train(before)
+        """Embeddings [R, N, embedding_dim] of a split's clean images, of all runs or a group's; see `embedding.embed`."""
+        return embed(self.encoder, self.streams, self.counts, split, group)
 
     # --- training -----------------------------------------------------------------------------------------------
 
-    def _fit_discriminator(self, z: Tensor, domains: Tensor) -> Callable[..., Tensor]:
+    def posteriors(self) -> dict[str, Fitted]:
+        """The epoch's discriminator of each method that has a global one, fitted to all training images."""
+        found = {}
+        for group in self.groups:
+            if group.discriminator == "global":
+                z = for_discriminator(self.encoder, self.streams, self.counts, group, self.epoch)
+                found[group.method] = self._fit_discriminator(z, self.streams.domains[self.stream_of_run[group.runs]])
+        return found
+
+    def _fit_discriminator(self, z: Tensor, domains: Tensor) -> Fitted:
         p = self.protocol
         return discriminator.fit(
             z,
@@ -323,11 +217,7 @@ class Stack:
                 losses = losses.index_add(0, group.runs, method.loss(batch, self.protocol.symmetric))
                 if self.recorder is not None and "tau_beta" in method.uses:
                     self.recorder.add(group.runs, method.pairs(batch)["tau_neg"].detach(), same_domain(batch.domains))
-            for optimizer in self.optimizers:
-                optimizer.zero_grad(set_to_none=True)
-            losses.sum().backward()
-            for optimizer in self.optimizers:
-                optimizer.step()
+            self.networks.update(losses)
             return losses.detach()
 
     def train_epoch(self, should_stop: Callable[[], bool] = lambda: False) -> None:
@@ -336,16 +226,11 @@ class Stack:
         Raises:
             Interrupted: if `should_stop` turned true; the epoch is then lost, and the stack must be restored.
         """
-        p, began = self.protocol, time.perf_counter()
-        for optimizer, rate in zip(self.optimizers, (p.learning_rate, p.dann_learning_rate)):
-            optimizer.param_groups[0]["lr"] = rate * p.lr_gamma ** (self.epoch // p.lr_step)
+        began = time.perf_counter()
+        self.networks.set_rates(self.epoch)
         self.streams.draw(self.epoch)
         self.encoder.train()
-        posteriors = {
-            g.method: self._fit_discriminator(*self._embed_for_discriminator(g))
-            for g in self.groups
-            if g.discriminator == "global"
-        }
+        posteriors = self.posteriors()
         steps = self.streams.steps
         total = torch.zeros(len(self.runs), device=self.device)
         for number in range(steps):
@@ -369,9 +254,7 @@ class Stack:
             "epoch": self.epoch,
             "seconds": self.seconds,
             "losses": list(self.losses),
-            "encoder": copied(self.encoder.state_dict()),
-            "adversary": copied(self.adversary.state_dict()),
-            "optimizers": [copied(optimizer.state_dict()) for optimizer in self.optimizers],
+            **self.networks.state(),
             "precision": self.precision,
             "temperatures": None if self.recorder is None else list(self.recorder.epochs),
         }
@@ -384,30 +267,40 @@ class Stack:
         """Go on from a checkpoint of the same runs, be it of another machine: `machine` tells of both then.
 
         Raises:
-            ValueError: if it belongs to other runs, or was written by other code.
+            ValueError: if it belongs to other runs, was written by other code, or is not whole; nothing of it is taken over.
         """
         state = read_checkpoint(path, self.device)
-        if state["keys"] != self.keys:
-            raise ValueError("it belongs to other runs")
-        if state["sources"] != SOURCES:
-            raise ValueError("it was written by other code")
-        if state["precision"] != self.precision:
-            raise ValueError(f"it was trained in {state['precision']}")
-        if self.recorder is not None:
-            if state["temperatures"] is None:
-                raise ValueError("it holds no temperatures")
-            self.recorder.epochs = list(state["temperatures"])
+        self._check(state)
         for name, now in self._machine().items():
             before = state["machine"][name]
             same = before == now or str(before).endswith(f", then {now}")
             self.machine[name] = before if same else f"{before}, then {now}"
+        self.epoch, self.seconds, self.losses = state["epoch"], float(state["seconds"]), list(state["losses"])
+        self.networks.load(state)
+        if self.recorder is not None:
+            self.recorder.epochs = list(state["temperatures"])
+
+    def _check(self, state: dict[str, Any]) -> None:
+        """Raise ValueError unless a state is one of these runs, by this code, and has all its parts."""
+        if state.get("keys") != self.keys:
+            raise ValueError("it belongs to other runs")
+        if state.get("sources") != SOURCES:
+            raise ValueError("it was written by other code")
+        if state.get("precision") != self.precision:
+            raise ValueError(f"it was trained in {state.get('precision')!r}")
         if state["epoch"] > self.protocol.epochs:
             raise ValueError(f"it has trained {state['epoch']} epochs of {self.protocol.epochs}")
-        self.epoch, self.seconds, self.losses = state["epoch"], float(state["seconds"]), list(state["losses"])
-        self.encoder.load_state_dict(state["encoder"])
-        self.adversary.load_state_dict(state["adversary"])
-        for optimizer, saved in zip(self.optimizers, state["optimizers"]):
-            optimizer.load_state_dict(saved)
+        told = state.get("machine")
+        if not isinstance(told, dict) or told.keys() != self._machine().keys():
+            raise ValueError("it does not say where it was trained")
+        checked_number("its seconds", state.get("seconds"))
+        if any(not isinstance(loss, Tensor) or loss.shape != (len(self.runs),) for loss in state["losses"]):
+            raise ValueError("its losses are not whole")
+        if self.recorder is not None:
+            shape, counts = self.recorder.counts.shape, state.get("temperatures")
+            if not isinstance(counts, list) or [getattr(c, "shape", None) for c in counts] != [shape] * state["epoch"]:
+                raise ValueError("it holds no temperatures, or not those of each epoch")
+        self.networks.check(state, state["epoch"])
 
 
 def train(
@@ -457,19 +350,23 @@ def train(
     while stack.epoch < stack.protocol.epochs:
         before = None if checkpoint is None else stack.state()
         if checkpoint is not None and before is not None and time.monotonic() - saved > CHECKPOINT_SECONDS:
-            write_checkpoint(before, checkpoint)
+            save(before, checkpoint, "training goes on without it")
             saved = time.monotonic()
         try:
             stack.train_epoch(should_stop)
         except Interrupted:
             if checkpoint is not None and before is not None:
-                write_checkpoint(before, checkpoint)
+                save(before, checkpoint, "what was trained since the one before, if any, is lost")
             raise
         on_epoch(stack)
     if checkpoint is not None:  # whatever evaluation meets, training is done
-        try:
-            write_checkpoint(stack.state(), checkpoint)
-        except OSError as error:  # no longer needed: what counts now are rows, which need less room
-            told = f"checkpoint {checkpoint} could not be written ({error.strerror or error}); rows come next."
-            warnings.warn(told, stacklevel=2)
+        save(stack.state(), checkpoint, "rows come next, which need less room")
     return stack
+
+
+def save(state: dict[str, Any], path: Path, otherwise: str) -> None:
+    """Write a checkpoint; a warning says why one could not be written, and what follows: it is worth no run."""
+    try:
+        write_checkpoint(state, path)
+    except OSError as error:
+        warnings.warn(f"no checkpoint: {error} Then {otherwise}.", stacklevel=3)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from dtcl_core import evaluate, pretrain
+from dtcl_core import evaluate, losses, pretrain
 from dtcl_core.config import Protocol, Run
 from dtcl_core.data import SPLITS
 from dtcl_core.encoder import Encoder
@@ -391,6 +391,81 @@ def test_a_sound_file_of_odd_content_is_named_and_training_starts_anew(tiny, tmp
     assert again.epoch == tiny.epochs and torch.equal(again.losses[0], stack.losses[0])
 
 
+def cut(tree, *path):
+    """A nested state without one of its parts."""
+    kept = dict(tree) if isinstance(tree, dict) else list(tree)
+    if len(path) == 1:
+        del kept[path[0]]
+    else:
+        kept[path[0]] = cut(kept[path[0]], *path[1:])
+    return kept
+
+
+PARTS = {
+    "no encoder": (("encoder",), "its encoder is not whole"),
+    "no weight": (("encoder", "weight"), "its encoder is not whole"),
+    "no classifiers": (("adversary",), "its adversary is not whole"),
+    "no optimisers": (("optimizers",), "its optimisers are not all there"),
+    "one optimiser": (("optimizers", 1), "its optimisers are not all there"),
+    "no moments": (("optimizers", 0, "state"), "an optimiser is not whole"),
+    "a parameter's moments": (("optimizers", 0, "state", 3), "an optimiser is not whole"),
+    "one moment": (("optimizers", 1, "state", 0, "exp_avg"), "an optimiser is not whole"),
+    "no settings": (("optimizers", 0, "param_groups"), "an optimiser has other settings"),
+    "one setting": (("optimizers", 0, "param_groups", 0, "betas"), "an optimiser has other settings"),
+    "no machine": (("machine",), "it does not say where"),
+    "no trunk": (("machine", "trunk"), "it does not say where"),
+    "no seconds": (("seconds",), "its seconds must be a number"),
+    "no temperatures": (("temperatures",), "it holds no temperatures"),
+    "an epoch's temperatures": (("temperatures", 0), "it holds no temperatures, or not those of each epoch"),
+    "no keys": (("keys",), "it belongs to other runs"),
+    "no precision": (("precision",), "it was trained in None"),
+}
+
+
+@pytest.mark.parametrize("path, message", PARTS.values(), ids=PARTS)
+def test_a_checkpoint_that_lacks_a_part_is_refused_and_nothing_of_it_is_taken_over(tiny, tmp_path, path, message):
+    """Each is written with a digest that fits, as one who forges a checkpoint would."""
+    runs, file = (
+        [Run("dann", 0.2, lambda_=0.5, protocol=tiny), Run("dw_pairs", 0.2, 0.1, protocol=tiny)],
+        tmp_path / "c.pt",
+    )
+    stack = pretrain.Stack(runs, "cpu", record=True)
+    stack.train_epoch()
+    write_checkpoint(cut(stack.state(), *path), file)
+    fresh = pretrain.Stack(runs, "cpu", record=True)
+    before = fresh.state()
+    with pytest.raises(ValueError, match=message):
+        fresh.restore(file)
+    assert str(fresh.state()) == str(before), "part of it was taken over"
+    write_checkpoint(stack.state(), file)
+    fresh.restore(file)
+    assert str(fresh.state()) == str(stack.state())
+
+
+def test_a_checkpoint_of_other_shapes_is_refused(tiny, tmp_path):
+    stack = pretrain.Stack([Run(protocol=tiny)], "cpu")
+    stack.train_epoch()
+    for part, name in (("encoder", "weight"), ("optimizers", 0)):
+        state = stack.state()
+        if part == "encoder":
+            state[part][name] = state[part][name][..., :-1]
+        else:
+            state[part][name]["state"][0]["exp_avg"] = state[part][name]["state"][0]["exp_avg"].double()
+        write_checkpoint(state, tmp_path / "c.pt")
+        with pytest.raises(ValueError, match="not whole, or of other shapes"):
+            pretrain.Stack([Run(protocol=tiny)], "cpu").restore(tmp_path / "c.pt")
+
+
+def test_training_goes_on_where_no_checkpoint_can_be_written(tiny, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("a file where a folder belongs")
+    monkeypatch.setattr(pretrain, "CHECKPOINT_SECONDS", 0.0)
+    with pytest.warns(UserWarning, match="no checkpoint: .*file/c.pt cannot be written: .*") as told:
+        stack = pretrain.train([Run(protocol=tiny)], "cpu", checkpoint=tmp_path / "file" / "c.pt")
+    assert stack.epoch == tiny.epochs
+    said = " ".join(str(w.message) for w in told)
+    assert "Then training goes on without it." in said and "Then rows come next" in said
+
+
 @pytest.mark.parametrize("error", [OSError(5, "Input/output error"), PermissionError(13, "denied"), MemoryError()])
 def test_a_checkpoint_that_cannot_be_read_now_is_kept(tiny, tmp_path, monkeypatch, error):
     path = tmp_path / "c.pt"
@@ -465,8 +540,7 @@ def first_steps(runs, device, count=3):
     stack = pretrain.Stack(runs, device, "float32")
     stack.streams.draw(0)
     stack.encoder.train()
-    followed = [g for g in stack.groups if g.discriminator == "global"]
-    posteriors = {g.method: stack._fit_discriminator(*stack._embed_for_discriminator(g)) for g in followed}
+    posteriors = stack.posteriors()
     losses = [stack.step(number, posteriors).cpu() for number in range(min(count, stack.streams.steps))]
     return torch.stack(losses), stack.embed("test_id").cpu()
 
@@ -495,3 +569,23 @@ def test_nothing_waits_for_the_gpu_inside_an_epoch(all_methods):
         stack.train_epoch()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+def test_the_model_aware_temperature_follows_the_alignment_and_is_a_constant_to_the_gradient(tiny):
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(3, 20, 5, generator=generator, dtype=torch.float64)
+    noise = torch.tensor([0.0, 0.5, 5.0], dtype=torch.float64)[:, None, None]
+    z_pos = z + noise * torch.randn(3, 20, 5, generator=generator, dtype=torch.float64)
+    tau_alpha, lambda_ = torch.tensor([0.2, 0.2, 0.3]), torch.tensor([1.0, 0.5, 0.5])
+    z.requires_grad_()
+    batch = Batch(z, z_pos, torch.zeros(3, 20), 2, tau_alpha, 0.01, lambda_=lambda_)
+    total = ALL_METHODS["macl"].loss(batch)
+    cosines = [[torch.cosine_similarity(a, b, dim=0).item() for a, b in zip(z[r], z_pos[r])] for r in range(3)]
+    tau = [tau_alpha[r].item() * (1 + lambda_[r].item() * sum(cosines[r]) / 20) for r in range(3)]
+    assert tau[0] == pytest.approx(0.4), "twice as warm where positives are alike"
+    expected = torch.stack([losses.info_nce(z[r], z_pos[r], tau[r]) for r in range(3)])
+    torch.testing.assert_close(total, expected, rtol=1e-6, atol=1e-6)
+    for ours, reference in zip(*(torch.autograd.grad(value.sum(), z) for value in (total, expected))):
+        torch.testing.assert_close(ours, reference, rtol=1e-5, atol=1e-7)
+    stack = steps_of([Run("macl", 0.2, lambda_=0.5, protocol=tiny), Run("standard", 0.2, protocol=tiny)], 1)
+    assert stack.losses[-1].isfinite().all() and stack.losses[-1][0] != stack.losses[-1][1]

@@ -230,6 +230,7 @@ def test_run_and_status_from_the_command_line(tmp_path):
 def test_what_was_selected_is_trained_on_fresh_seeds(tiny, tmp_path, monkeypatch, capsys):
     runs = [Run(tau_alpha=tau, seed=seed, protocol=tiny) for tau in (0.1, 0.4) for seed in range(3)]
     experiment = Experiment("main_table", "made up", lambda preset: [])
+    monkeypatch.setattr(selection, "SHARED_SEEDS", 3)
     monkeypatch.setattr(Experiment, "runs", lambda self, *arguments, **options: runs)
     monkeypatch.setitem(REGISTRY, "main_table", experiment)
     arguments = ["run", "main_table", "--device", "cpu", "--results", str(tmp_path)]

@@ -19,9 +19,9 @@ from torch import Tensor
 from .. import augment, keyed
 from ..config import Protocol, Run
 from ..data import ColoredDigits
-from .device import is_accelerator, upload
 from ..encoder import dropout_shapes
 from ..methods import ALL_METHODS
+from .device import is_accelerator, upload
 from .native import LANES
 from .trunk import Padded, Tinted, Trunk
 

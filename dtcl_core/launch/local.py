@@ -26,6 +26,7 @@ from .. import evaluate, pretrain
 from ..config import Protocol, Run
 from ..encoder import IMAGE_SIZE, dropout_shapes
 from ..engine.device import free_bytes, is_accelerator, release_memory, resolve_device, resolve_precision
+from ..engine.embedding import EMBED_BATCH
 from ..engine.provenance import machine
 from ..engine.streams import stream_of
 from ..results import Store
@@ -46,7 +47,7 @@ def bytes_of_run(protocol: Protocol, precision: str) -> int:
     activations = sum(2 * protocol.batch_size * math.prod(shape) for shape in dropout_shapes(protocol))
     maps = 6 * (4 if precision == "float32" else 2)  # convolution, norm, ceiling, and the gradients under way
     pairs = 12 * 4 * protocol.batch_size**2  # similarities, temperatures, logits and their gradients
-    clean = protocol.channels[0] * (IMAGE_SIZE**2 // 4) * pretrain.EMBED_BATCH * maps
+    clean = protocol.channels[0] * (IMAGE_SIZE**2 // 4) * EMBED_BATCH * maps
     return max(activations * maps + pairs, clean)
 
 

@@ -77,8 +77,7 @@ def begun(stack: Stack, epoch: int) -> dict:
     """An epoch's start: views are drawn and global discriminators fitted, which are returned."""
     stack.streams.draw(epoch)
     stack.encoder.train()
-    groups = [group for group in stack.groups if group.discriminator == "global"]
-    return {g.method: stack._fit_discriminator(*stack._embed_for_discriminator(g)) for g in groups}
+    return stack.posteriors()
 
 
 def in_float64(runs: Sequence[Run]) -> Stack:

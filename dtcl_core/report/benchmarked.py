@@ -43,6 +43,12 @@ def memory(device: str = "cpu") -> pd.DataFrame:
     return table if table.empty else table[["examples", "chunk_size", "peak_mb", "seconds"]]
 
 
+def discriminator(device: str = "cpu") -> pd.DataFrame:
+    """Milliseconds of losses, forward and backward: plain, with a discriminator that is given, and with one fitted on the batch."""
+    table = load(f"discriminator_{device}")
+    return table if table.empty else table[["batch", "width", "domains", "plain_ms", "given_ms", "fitted_ms"]]
+
+
 def growth(frame: pd.DataFrame) -> float:
     """The steepest cost of adding runs, relative to linear: at most 1 if no stack costs more than in proportion."""
     table = stacks(frame)

@@ -20,6 +20,7 @@ from ..files import check_writable
 from ..launch.engines import compute, compute_all
 from ..results import Store, default_store
 from ..traces import Trace
+from .styled import Shown
 
 INJECTED = "# Parameters"  # papermill writes its cell with this first line
 
@@ -127,10 +128,15 @@ def confirm(
         seeds: how many.
     """
     fresh = selection.fresh_runs(chosen, runs, seeds)
+    return fresh, rows(fresh, preset, compute_missing, device)
+
+
+def rows(runs: Sequence[Run], preset: str, compute_missing: bool, device: str) -> pd.DataFrame:
+    """The rows of given runs as far as they exist, after training the missing ones if asked to."""
     store = default_store(preset)
     if compute_missing:
-        compute(fresh, store, device, record=wants_trace)
-    return fresh, store.load(fresh)
+        compute(runs, store, device, record=wants_trace)
+    return store.load(runs)
 
 
 def traces(runs: Sequence[Run], preset: str) -> list[Trace]:
@@ -147,10 +153,20 @@ def together(*frames: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(some, ignore_index=True).drop_duplicates(["key", "label_fraction"], ignore_index=True)
 
 
-def show(table: pd.DataFrame, columns: Mapping[str, str] | None = None) -> None:
-    """Print a table as plain, aligned text (what nbval can compare)."""
+def show(
+    table: pd.DataFrame, columns: Mapping[str, str] | None = None, title: str | None = None, best: str | None = None
+) -> None:
+    """Display a table: HTML on a page, and beside it the plain, aligned text that nbval compares.
+
+    Args:
+        table: any data frame; its index is not shown.
+        columns: other names for some columns.
+        title: a line above the table.
+        best: the accuracy whose best line is marked; see `styled.Shown`.
+    """
+    from IPython.display import display  # not needed to train
+
     if table.empty:
-        print("No runs yet.")
+        print(f"{title}\nNo runs yet." if title else "No runs yet.")
         return
-    named = table.rename(columns=dict(columns)) if columns else table
-    print(named.to_string(index=False, na_rep="-", float_format=lambda v: f"{v:.3f}"))
+    display(Shown(table.rename(columns=dict(columns)) if columns else table, title, best))

@@ -1,0 +1,58 @@
+"""The runs of a stack by what their loss needs: those that share a method and a kind of discriminator are one group."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ..config import Run
+from .networks import with_adversary
+
+
+class Group(NamedTuple):
+    """The runs of a stack that share a method and a kind of discriminator, with their hyperparameters [r].
+
+    Attributes:
+        method, discriminator: what they share; the latter None, "global" or "batch".
+        runs: [r] their places in the stack.
+        streams, counts: what they look at, and how many of them look at each.
+        tau_alpha, tau_beta, lambda_: [r], 0 where the method has none.
+        adversaries: [r] which of the stack's classifiers are theirs; None for a method without.
+    """
+
+    method: str
+    discriminator: str | None
+    runs: Tensor
+    streams: list[int]
+    counts: list[int]
+    tau_alpha: Tensor
+    tau_beta: Tensor
+    lambda_: Tensor
+    adversaries: Tensor | None
+
+
+def groups_of(runs: Sequence[Run], stream_of_run: Sequence[int], device: torch.device) -> list[Group]:
+    """The groups of a stack.
+
+    Args:
+        runs: the runs of the stack, in its order.
+        stream_of_run: the place of the stream that each looks at.
+        device: where hyperparameters are.
+    """
+    users, groups = with_adversary(runs), []
+    for method, kind in sorted({(r.method, r.discriminator or "") for r in runs}):
+        index = [i for i, r in enumerate(runs) if (r.method, r.discriminator or "") == (method, kind)]
+        looks = Counter(stream_of_run[i] for i in index)
+        alpha, beta, lambda_ = (
+            torch.tensor([float(getattr(runs[i], name) or 0.0) for i in index], device=device)
+            for name in ("tau_alpha", "tau_beta", "lambda_")
+        )
+        theirs = torch.tensor([users.index(i) for i in index], device=device) if index[0] in users else None
+        places = torch.tensor(index, device=device)
+        group = Group(method, kind or None, places, list(looks), list(looks.values()), alpha, beta, lambda_, theirs)
+        groups.append(group)
+    return groups

@@ -1,0 +1,118 @@
+"""What a stack trains, and what updates it: the encoders of all its runs, DANN's classifiers, and an Adam for each of the two."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..config import Run
+from ..encoder import Encoder
+from ..methods import ALL_METHODS
+from .checkpoint import copied
+from .trunk import Trunk
+
+
+def with_adversary(runs: Sequence[Run]) -> list[int]:
+    """Which runs of a stack have a classifier of domains to mislead, by their place."""
+    return [place for place, run in enumerate(runs) if "adversary" in ALL_METHODS[run.method].uses]
+
+
+class Networks:
+    """The networks of a stack and their optimisers.
+
+    Args:
+        runs: the runs of the stack, in its order; they share protocol and projector.
+        num_domains: number of training domains.
+        device: where they are.
+        dtype: of the convolutions.
+        trunk: what computes the encoder's blocks; None: PyTorch's operators.
+
+    Attributes:
+        encoder: the encoders [R].
+        adversary: weight [A, num_domains, k] and bias [A, num_domains] of the classifiers of the A runs that have one.
+        optimizers: Adam for the encoders, and another for the classifiers if there are any.
+    """
+
+    def __init__(
+        self, runs: Sequence[Run], num_domains: int, device: torch.device, dtype: torch.dtype, trunk: Trunk | None
+    ):
+        first = runs[0]
+        self.protocol = p = first.protocol
+        self.encoder = Encoder([r.seed for r in runs], p, first.projector, first.projector_dim).to(device)
+        self.encoder.dtype, self.encoder.trunk = dtype, trunk
+        self.optimizers = [torch.optim.Adam(self.encoder.parameters(), lr=p.learning_rate, fused=True)]
+        count, width = len(with_adversary(runs)), first.projector_dim or p.embedding_dim
+        zeros = [torch.zeros(count, num_domains, width), torch.zeros(count, num_domains)]
+        self.adversary = nn.ParameterList(zeros).to(device)
+        if count:
+            self.optimizers.append(torch.optim.Adam(self.adversary.parameters(), lr=p.dann_learning_rate, fused=True))
+
+    def set_rates(self, epoch: int) -> None:
+        """Learning rates of an epoch: all decay alike."""
+        p = self.protocol
+        for optimizer, rate in zip(self.optimizers, (p.learning_rate, p.dann_learning_rate)):
+            optimizer.param_groups[0]["lr"] = rate * p.lr_gamma ** (epoch // p.lr_step)
+
+    def update(self, losses: Tensor) -> None:
+        """One step of every run down its own loss [R]."""
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        losses.sum().backward()
+        for optimizer in self.optimizers:
+            optimizer.step()
+
+    def state(self) -> dict[str, Any]:
+        """Copies of all that training changes."""
+        return {
+            "encoder": copied(self.encoder.state_dict()),
+            "adversary": copied(self.adversary.state_dict()),
+            "optimizers": [copied(optimizer.state_dict()) for optimizer in self.optimizers],
+        }
+
+    def check(self, state: dict[str, Any], epoch: int) -> None:
+        """Raise ValueError, naming the part, unless a state is a whole one of these networks after so many epochs."""
+        for name, module in (("encoder", self.encoder), ("adversary", self.adversary)):
+            if shapes(state.get(name)) != shapes(module.state_dict()):
+                raise ValueError(f"its {name} is not whole, or of other shapes")
+        saved = state.get("optimizers")
+        if not isinstance(saved, list) or len(saved) != len(self.optimizers):
+            raise ValueError("its optimisers are not all there")
+        for optimizer, one in zip(self.optimizers, saved):
+            parameters = optimizer.param_groups[0]["params"]
+            expected = {i: moments(p) for i, p in enumerate(parameters)} if epoch else {}
+            found = one.get("state") if isinstance(one, dict) else None
+            if not isinstance(found, dict) or {i: shapes(part) for i, part in found.items()} != expected:
+                raise ValueError("an optimiser is not whole, or of other shapes")
+            ours, theirs = optimizer.state_dict()["param_groups"], one.get("param_groups")
+            if without_rate(theirs) != without_rate(ours):
+                raise ValueError("an optimiser has other settings")
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Take over a state that `check` lets pass."""
+        self.encoder.load_state_dict(state["encoder"])
+        self.adversary.load_state_dict(state["adversary"])
+        for optimizer, saved in zip(self.optimizers, state["optimizers"]):
+            optimizer.load_state_dict(saved)
+
+
+def shapes(tensors: Any) -> dict[str, tuple[torch.Size, torch.dtype]] | None:
+    """Shape and kind of each tensor of a dict; None if it is no dict of tensors."""
+    if not isinstance(tensors, dict) or not all(isinstance(t, Tensor) for t in tensors.values()):
+        return None
+    return {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()}
+
+
+def moments(parameter: Tensor) -> dict[str, tuple[torch.Size, torch.dtype]]:
+    """What Adam keeps of a parameter: a count of steps and two running means."""
+    kept = (parameter.shape, parameter.dtype)
+    return {"step": (torch.Size([]), torch.float32), "exp_avg": kept, "exp_avg_sq": kept}
+
+
+def without_rate(groups: Any) -> Any:
+    """Settings of an optimiser but its learning rate, which is set anew at each epoch."""
+    if not isinstance(groups, list) or not all(isinstance(group, dict) for group in groups):
+        return None
+    return [{name: value for name, value in group.items() if name != "lr"} for group in groups]
