@@ -83,7 +83,7 @@ def test_every_open_choice_is_varied_where_something_sees_it():
 
 def test_changes_are_paired_at_one_temperature_with_networks_of_the_same_code():
     runs = REGISTRY["sensitivity"].runs("laptop", seeds=2)
-    names = {v.protocol(SHORT_EPOCHS, probe): v.name for v in open_choices.ALL for probe in PROBES}
+    names = {(v.protocol(SHORT_EPOCHS, probe), v.replicate): v.name for v in open_choices.ALL for probe in PROBES}
     off = {"no dropout": 0.1, "trained again": 0.02, "max pooling": 0.05, "labels drawn again": 0.03}
 
     def value(run, metric):
@@ -91,7 +91,7 @@ def test_changes_are_paired_at_one_temperature_with_networks_of_the_same_code():
             return 0.9 if run.tau_alpha == 0.2 else 0.8
         if run.tau_alpha == 0.2:
             return 0.3  # selected, but not compared
-        return 0.5 + 0.01 * run.seed + off.get(names[run.protocol], 0.0)
+        return 0.5 + 0.01 * run.seed + off.get(names[run.protocol, run.replicate], 0.0)
 
     rows = sensitivity.portions(sensitivity.with_choices(made_up(runs, value), runs)).short
     rows = rows[~((rows.variation == "start") & (rows.seed == 1) & (rows.method == "standard"))]
@@ -111,18 +111,19 @@ def test_changes_are_paired_at_one_temperature_with_networks_of_the_same_code():
     assert sensitivity.changes(rows.iloc[:0]).empty and sensitivity.spread(rows.iloc[:0]).empty
 
 
-@pytest.mark.parametrize("variation", [v for v in LATER if v.reaches != open_choices.SEEN] + [LATER[0]])
+@pytest.mark.parametrize("variation", [v for v in LATER if v.reaches != open_choices.SEEN] + [open_choices.AGAIN])
 def test_what_a_choice_does_not_reach_learns_the_same_to_the_bit(variation):
     def learned(v):
         small = replace(v.protocol(1), channels=(4, 4, 4), split_sizes=(512, 128, 128, 128))
         cells = (Run("standard", 0.1), Run("color_jitter", 0.1), Run(**open_choices.COLLAPSE))
-        stack = pretrain.train([replace(run, protocol=small) for run in cells], "cpu", precision="float32")
+        runs = [replace(run, protocol=small, replicate=v.replicate) for run in cells]
+        stack = pretrain.train(runs, "cpu", precision="float32")
         names = {"dw_pairs": "collapse"}
         return {names.get(run.method, run.method): w for run, w in zip(stack.runs, stack.encoder.weight.detach())}
 
-    start, other = learned(VARIATIONS[0]), learned(variation)
+    start, other = learned(open_choices.UNCHANGED), learned(variation)
     reached = {group for group in start if not torch.equal(start[group], other[group])}
-    assert reached == (set() if variation is LATER[0] else set(variation.reaches))
+    assert reached == (set() if variation is open_choices.AGAIN else set(variation.reaches))
 
 
 def test_choices_the_calibration_does_not_see_are_measured_in_cells_of_their_own():

@@ -43,7 +43,7 @@ Contrasts = Callable[[Evidence], list[Contrast]]
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim in our words, where the paper makes it, and the contrasts that it stands on."""
+    """A claim in our words, where the paper makes it, and the function that makes its contrasts from evidence."""
 
     number: int
     says: str
@@ -55,7 +55,7 @@ CLAIMS: list[Claim] = []  # filled below, in the order of their numbers
 
 
 def claim(number: int, says: str, source: str) -> Callable[[Contrasts], Contrasts]:
-    """Makes the function under it a claim's: see `Claim`."""
+    """Registers the function under it as the one that makes a claim's contrasts; for the arguments see `Claim`."""
 
     def register(contrasts: Contrasts) -> Contrasts:
         CLAIMS.append(Claim(number, says, source, contrasts))

@@ -5,8 +5,8 @@ the claim if it lies above zero, *against* it if it lies below the smallest size
 accuracies, which is below all leads that they take from the paper; zero for other quantities), and is *open* otherwise; with
 fewer than `MIN_SEEDS` seeds, or without the runs it needs, it is *missing*. `verdicts` makes a verdict of them.
 
-A contrast that claims a quantity to be nothing speaks for if its interval lies within a margin around zero, against if it
-lies outside. Nothing is corrected for there being several contrasts: the chapter shows every one. Cells of the domain-weighted
+Where a claim says that a quantity is zero, its contrast speaks for it if the interval lies within a margin around zero, and
+against it if the interval lies outside that margin. Nothing is corrected for there being several contrasts: the chapter shows every one. Cells of the domain-weighted
 methods that calibration looks at (`Evidence.is_calibrated`) are left out. In whole grids, a run that diverged counts as
 chance; elsewhere its seed is missing.
 """
@@ -32,7 +32,7 @@ from .intervals import Interval, mean_interval
 MIN_SEEDS = 3
 LEAST = 0.005  # the smallest difference of accuracies worth the name
 MARGIN = 0.02  # of accuracy: what "alike", "among the best" and "well short" mean
-USING_DOMAINS = ("same_domain", "mmd", "dann")  # baselines that are told the domains in training
+USING_DOMAINS = ("same_domain", "mmd", "dann")  # baselines that see the domains of the training images
 BASELINES = ("standard", *USING_DOMAINS)
 NOTHING = pd.Series(dtype=float)
 
@@ -44,13 +44,14 @@ class Contrast:
     Attributes:
         what: in words.
         interval: its mean and t interval over n seeds (NaN limits where n < 2).
-        within: claims that the quantity is nothing, give or take this margin, rather than positive.
+        within: set where the claim is that the quantity is zero, give or take this margin, instead of positive.
         least: the smallest size worth the name; an interval below it speaks against.
         metric: the accuracy it is about; None for other quantities.
-        method: the method that it is about; None where it is the mean of several, or of none.
-        baseline: the method that it is compared with; None where that is the best of several, or nothing.
-        beside: it stands beside what a claim is judged by, and decides nothing.
-        signs: of a contrast that claims no consistent sign: the signs of its parts (over sigmas, say), whose mean it is.
+        method: the method that it is about; None if that is several at once, or none.
+        baseline: the method that this one is compared with; None if that is the best or the mean of several, or none.
+        beside: shown beside what a claim is judged by; it decides nothing.
+        signs: set where the claim is that there is no consistent sign: the sign of each part (at each sigma, say) of which the
+            quantity is the mean.
     """
 
     what: str

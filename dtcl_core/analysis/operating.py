@@ -74,8 +74,8 @@ def seeds_of(rows: pd.DataFrame) -> pd.DataFrame:
 
 def truth(kind: str) -> Mapping[tuple[str, str, float], float]:
     """The mean of each (method, metric, label fraction) that the paper reports, or one mean for all methods."""
-    told = pd.concat([reported.main_comparison(label_fraction=f) for f in LABEL_FRACTIONS])
-    means = told.set_index(["method", "metric", "label_fraction"]).value
+    paper = pd.concat([reported.main_comparison(label_fraction=f) for f in LABEL_FRACTIONS])
+    means = paper.set_index(["method", "metric", "label_fraction"]).value
     if kind == PAPER:
         return means.to_dict()
     plain = means[[not METHODS[method].oracle for method, *_ in means.index]].groupby(level=[1, 2]).mean()
@@ -109,14 +109,14 @@ class Discriminators(Evidence):
     """
 
     def __init__(self, kind: str, seeds: int, deviations: pd.DataFrame, rng: np.random.Generator):
-        told = reported.load("table_9_global_vs_batch").set_index(["discriminator", "method", "metric", "sigma"]).value
+        paper = reported.load("table_9_global_vs_batch").set_index(["discriminator", "method", "metric", "sigma"]).value
         scale = np.sqrt(len(deviations) / (len(deviations) - 1))
         self.table: dict[tuple, pd.Series] = {}
         for metric in ("test_ood", "test_id"):
             beside = deviations[PROPOSED[0], metric, 0.01] - deviations[PROPOSED[1], metric, 0.01]
             for method in PROPOSED:
                 for sigma in SIGMAS:
-                    gap = told["global", method, metric, sigma] - told["batch", method, metric, sigma]
+                    gap = paper["global", method, metric, sigma] - paper["batch", method, metric, sigma]
                     drawn = rng.choice(beside.to_numpy(), seeds) * rng.choice([-1, 1], seeds) * scale
                     made = drawn + (gap if kind == PAPER else 0.0)
                     self.table[method, metric, sigma] = pd.Series(made, index=range(seeds))
@@ -134,7 +134,7 @@ def characteristics(rows: pd.DataFrame, seeds: Sequence[int] = (rule.FRESH_SEEDS
 
     Args:
         rows: of selected cells at sigma 50, whose deviations between seeds are used.
-        seeds: how many seeds a claim is judged on, ten at most; the rule is told to need as many.
+        seeds: how many seeds a claim is judged on, ten at most; the rule then needs as many for a verdict.
         drawn: simulated data sets.
 
     Returns:

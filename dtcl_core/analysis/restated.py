@@ -52,7 +52,7 @@ RESTATED: dict[int, claims.Contrasts] = {}  # filled below, by the claim's numbe
 
 
 def restated(number: int) -> Callable[[claims.Contrasts], claims.Contrasts]:
-    """Makes the function under it what a claim is judged by, instead of that in `claims`."""
+    """Registers the function under it as the one that a claim is judged by, instead of the one in `claims`."""
 
     def register(contrasts: claims.Contrasts) -> claims.Contrasts:
         RESTATED[number] = contrasts

@@ -126,8 +126,8 @@ def fresh_runs(chosen: pd.DataFrame, runs: Sequence[Run], seeds: int = 5) -> lis
     """
 
     def cell_of(run: Run) -> tuple:
-        told = {"epochs": run.protocol.epochs, "protocol": protocol_hash(run.protocol)}
-        return tuple(told[name] if name in told else getattr(run, name) for name in CELL)
+        of_protocol = {"epochs": run.protocol.epochs, "protocol": protocol_hash(run.protocol)}
+        return tuple(of_protocol[name] if name in of_protocol else getattr(run, name) for name in CELL)
 
     picked = set(_names(chosen))
     cells = {replace(run, seed=0): None for run in runs if cell_of(run) in picked}

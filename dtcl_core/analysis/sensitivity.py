@@ -19,7 +19,7 @@ beforehand, and the second finalist was named before all short runs were in; wit
 default was frozen at `FROZEN`.
 
 `open_choices` lists what is varied. Choices varied after the default was frozen are measured here too, and decide nothing.
-How far one moves a number (`changes`) is told at one temperature, from a network trained by the same code.
+How far one moves a number (`changes`) is measured at one temperature, against a network trained by the same code.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ def with_choices(frame: pd.DataFrame, runs: Iterable[Run]) -> pd.DataFrame:
     sized = [(run, replace(run.protocol, epochs=START.epochs, split_sizes=START.split_sizes)) for run in runs]
     names = {run.key: (*choices[protocol, run.replicate], cell_of(run)) for run, protocol in sized}
     columns = ["variation", "probe", "changes", "cell"]
-    told = pd.DataFrame([names[key] for key in frame.key], columns=columns, index=frame.index)
-    return pd.concat([frame, told], axis=1)
+    labels = pd.DataFrame([names[key] for key in frame.key], columns=columns, index=frame.index)
+    return pd.concat([frame, labels], axis=1)
 
 
 def cell_of(run: Run) -> str:
-    """The name in `open_choices.CELLS` of a run's cell, or nothing."""
+    """The name in `open_choices.CELLS` of a run's cell; empty if it is in none of them."""
     for name, cell in CELLS.items():
         if all(getattr(run, field) == value for field, value in cell.items()):
             return name
@@ -147,10 +147,10 @@ def misfit(frame: pd.DataFrame) -> pd.DataFrame:
     rows = frame[(frame.label_fraction == selection.SELECTION_FRACTION) & (frame.status == "ok")]
     lines = []
     for group, metrics in GROUPS.items():
-        chosen, told = rows_of_group(rows, group), targets(group)
+        chosen, paper = rows_of_group(rows, group), targets(group)
         for metric in metrics:
             if len(chosen):
-                lines.append((group, metric, told[metric], chosen[metric].mean(), chosen.seed.nunique()))
+                lines.append((group, metric, paper[metric], chosen[metric].mean(), chosen.seed.nunique()))
     return pd.DataFrame(lines, columns=["group", "metric", "reported", "measured", "n"])
 
 
@@ -170,9 +170,9 @@ def rows_of_group(rows: pd.DataFrame, group: str, tau: float | None = None) -> p
 
 def targets(group: str) -> pd.Series:
     """The reported numbers of a group, by metric."""
-    told = reported.collapse() if group == "collapse" else reported.main_comparison()
-    told = told if group == "collapse" else told[told.method == group]
-    return told.groupby("metric").value.mean()
+    paper = reported.collapse() if group == "collapse" else reported.main_comparison()
+    paper = paper if group == "collapse" else paper[paper.method == group]
+    return paper.groupby("metric").value.mean()
 
 
 def terms(table: pd.DataFrame) -> pd.Series:
@@ -255,8 +255,8 @@ def by_variation(rows: pd.DataFrame, probe: str = "raw", tau: float | None = Non
         for group in (group for group in GROUPS if group in variation.reaches):
             chosen = rows_of_group(part, group, tau)
             for metric in GROUPS[group] if len(chosen) else ():
-                told, found = targets(group)[metric], mean_interval(chosen[metric])
-                lines.append((variation.name, group, chosen.tau_alpha.iloc[0], metric, told, *found))
+                paper, found = targets(group)[metric], mean_interval(chosen[metric])
+                lines.append((variation.name, group, chosen.tau_alpha.iloc[0], metric, paper, *found))
     columns = ["variation", "group", "tau", "metric", "reported", "mean", "low", "high", "n"]
     return pd.DataFrame(lines, columns=columns)
 
@@ -331,8 +331,8 @@ def unseen_effects(rows: pd.DataFrame) -> pd.DataFrame:
             shared = shared.intersection(*(part.index for (name, where), part in by.items() if where == cell))
         for metric in metrics_of(cell):
             base = mine[metric].iloc[:0] if start is None else start[metric]
-            d, told = paired_difference(mine[metric], base), base[base.index.isin(shared)].mean()
-            lines.append((variation, cell, metric, told, *mean_interval(mine[metric]), d.mean, d.n))
+            d, start_mean = paired_difference(mine[metric], base), base[base.index.isin(shared)].mean()
+            lines.append((variation, cell, metric, start_mean, *mean_interval(mine[metric]), d.mean, d.n))
     columns = ["variation", "group", "metric", "start", "mean", "low", "high", "n", "moved", "moved_n"]
     return pd.DataFrame(lines, columns=columns)
 

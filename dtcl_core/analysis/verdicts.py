@@ -1,4 +1,4 @@
-"""The rule that turns a claim's contrasts (`contrasts`) into a verdict, and how judged claims are told as text.
+"""The rule that turns a claim's contrasts (`contrasts`) into a verdict, and how judged claims are written as text.
 
 Once every contrast rests on the paper's `FULL_SEEDS` seeds, the verdict is
 
@@ -129,10 +129,10 @@ def spoken(judged: Judged, again: Judged | None = None) -> str:
             lines += [f"  {word}:"] * bool(chosen)
             for c, other in chosen:
                 mark = "  * " if other and other.speaks == word else "    "
-                what, told = f"{mark}{c.what}", f"{c.interval}  n = {c.interval.n}"
-                fits = len(what) + 2 + len(told) <= WIDTH
+                what, numbers = f"{mark}{c.what}", f"{c.interval}  n = {c.interval.n}"
+                fits = len(what) + 2 + len(numbers) <= WIDTH
                 wrapped = textwrap.wrap(c.what, WIDTH, initial_indent=mark, subsequent_indent=" " * 6)
-                lines += [what + told.rjust(WIDTH - len(what))] if fits else [*wrapped, told.rjust(WIDTH)]
+                lines += [what + numbers.rjust(WIDTH - len(what))] if fits else [*wrapped, numbers.rjust(WIDTH)]
     return "\n".join(lines) or "No contrast speaks yet."
 
 

@@ -70,13 +70,13 @@ def validation_of(rows: Mapping[str, Mapping[str, Any]]) -> Validation:
         rows: by key, as from `Store.rows`.
     """
 
-    def told(run: Run) -> float | None:
+    def accuracy(run: Run) -> float | None:
         row = rows.get(run.key)
         if row is None:
             return None
         return row["metrics"]["0.01"]["validation"] if row["status"] == "ok" else CHANCE
 
-    return told
+    return accuracy
 
 
 def nothing(run: Run) -> float | None:

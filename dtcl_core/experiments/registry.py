@@ -1,6 +1,6 @@
 """Every table and figure as a named list of runs.
 
-An experiment says which runs it needs; it never trains. Tables share runs by sharing keys. Each comes in four presets:
+An experiment says which runs it needs; it never trains. Tables share runs by sharing keys. Each comes in five presets:
 `smoke` (seconds, proves that the machinery works and nothing else), `laptop` (short runs of a sub-grid), `core` (full runs in
 parts, each of which goes on with what the rows of those before it select: see `core`), `paper` (the paper's grid) and `first`
 (what was run under the first reading, `readings.FIRST`).
@@ -19,7 +19,7 @@ from ..methods import ALL_METHODS, METHODS
 from ..presets import PRESETS
 from . import core, open_choices, readings, weight_choices
 
-MAX_SEEDS = core.FRESH_SEED  # a slip of the keyboard is no wish for a million runs
+MAX_SEEDS = core.FRESH_SEED  # more are a slip of the keyboard
 
 Setting = dict[str, Any]  # what an experiment sets of a `Run`: all but seed and epochs; "protocol" holds changes to it
 
