@@ -109,6 +109,9 @@ def test_the_wheel_holds_what_is_needed_and_works_alone(site, tmp_path):
     assert {path.name for path in site.iterdir()} == {"dtcl_core", next(site.glob("*.dist-info")).name}
     tags = next(site.glob("*.dist-info/WHEEL")).read_text()
     assert "Root-Is-Purelib: true" in tags and "Tag: py3-none-any" in tags, "compiled where it is used"
+    told = next(site.glob("*.dist-info/METADATA")).read_text()
+    assert "License-Expression: MIT AND CC-BY-SA-3.0\n" in told and f"\nVersion: {dtcl_core.__version__}\n" in told
+    assert {path.name for path in site.glob("*.dist-info/licenses/*")} == {"LICENSE", "LICENSE-digits"}
     code = f"import sys; sys.path.insert(0, {str(site)!r})\n{USE}\nassert dtcl_core.__file__.startswith({str(site)!r})"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
