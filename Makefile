@@ -14,7 +14,7 @@ export PIP_RESUME_RETRIES ?= 10
 NOT_CORE := book pages package figures cluster chapter_parameters speed
 CORE := tests $(NOT_CORE:%=--ignore=tests/test_%.py)
 
-.PHONY: book serve test test-core coverage faults notebooks clean
+.PHONY: book serve test test-core coverage faults fuzz notebooks clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -57,6 +57,11 @@ faults: $(READY)  ## kill trainers at random moments, a hundred times in each of
 	$(VENV)/bin/python tests/faults.py --kills 100 --seed 0
 	$(VENV)/bin/python tests/faults.py --kills 100 --seed 1 --processes 2
 	$(VENV)/bin/python tests/faults.py --kills 100 --seed 2 --processes 2 --same
+
+fuzz: $(READY)  ## damaged files, odd command lines, kills in phases of their own: half an hour; adds to benchmarks/fuzz.csv
+	$(VENV)/bin/python tests/fuzz.py files --tries 1000
+	$(VENV)/bin/python tests/fuzz.py commands --tries 500
+	$(VENV)/bin/python tests/fuzz.py kills --tries 100
 
 notebooks: $(READY)  ## run the chapters in place and keep their text outputs, after code or results changed
 	$(VENV)/bin/python book/refresh.py
