@@ -41,6 +41,9 @@ test-core:  ## the wheel alone in an empty environment, then its tests: make tes
 	$(VENV)-core/bin/python -m pip install --quiet --upgrade pip
 	$(VENV)-core/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	$(VENV)-core/bin/python -m pip install --quiet torch==$(TORCH) dist/dtcl-*.whl
+	cd /tmp && $(CURDIR)/$(VENV)-core/bin/python -I -c "import torch, dtcl_core; z = torch.randn(8, 4); \
+		print(dtcl_core.DomainWeightedInfoNCELoss(num_domains=2)(z, z, torch.arange(8) % 2))"
+	$(VENV)-core/bin/python -m pip install --quiet "$$(echo dist/dtcl-*.whl)[study]"
 	cd /tmp && DTCL_RESULTS=$(CURDIR)/dist $(CURDIR)/$(VENV)-core/bin/python -I -m dtcl_core run main_table --seeds 1
 	$(VENV)-core/bin/python -m pip install --quiet torchvision==$(TORCHVISION) pytest pytest-xdist hypothesis \
 		scikit-learn pytorch-metric-learning

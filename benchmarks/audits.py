@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 from machine import origin, write
 
-from dtcl_core.evaluate import METRICS
+from dtcl_core.config import METRICS
 from dtcl_core.launch import audit
 from dtcl_core.results import Store
 

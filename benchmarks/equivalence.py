@@ -17,8 +17,7 @@ from pathlib import Path
 import pandas as pd
 from machine import write
 
-from dtcl_core.config import Run
-from dtcl_core.evaluate import METRICS
+from dtcl_core.config import METRICS, Run
 from dtcl_core.launch import local
 from dtcl_core.results import FRACTIONS, Store
 

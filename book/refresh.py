@@ -1,7 +1,7 @@
 """Run every chapter in place and keep its text outputs, which the tests compare; pin the rows they show; redraw the README's
 picture.
 
-Images inside notebooks are not committed: the book draws them when it is built.
+Images and HTML are not committed: the book makes them when it is built.
 """
 
 from pathlib import Path
@@ -17,7 +17,7 @@ BOOK = Path(__file__).parent
 
 
 def refresh(path: Path) -> None:
-    """Execute a notebook in place; keep what it prints, drop what it draws."""
+    """Execute a notebook in place; keep its text, drop what it draws and the HTML of its tables."""
     document = nbformat.read(path, as_version=4)
     place = {"metadata": {"path": str(BOOK)}}
     NotebookClient(document, timeout=3600, kernel_name="python3", coalesce_streams=True, resources=place).execute()
@@ -26,7 +26,7 @@ def refresh(path: Path) -> None:
         if "nbval-ignore-output" in cell.metadata.get("tags", []):
             cell.outputs = []  # interactive figures: drawn when the book is built
         for output in cell.get("outputs", []):
-            for kind in [kind for kind in output.get("data", {}) if kind.startswith("image/")]:
+            for kind in [kind for kind in output.get("data", {}) if kind.startswith(("image/", "text/html"))]:
                 del output["data"][kind]
     document.metadata["language_info"] = {"name": "python"}
     nbformat.write(document, path)

@@ -13,10 +13,13 @@ Where things are, in the order in which a number travels:
   `checkpoint`, `encoder_files` (trained networks), `traces`, `provenance`; `launch` asks the engine for what is missing:
   `commands`, `local`, `cluster` (Ray), `audit` (stored rows trained again), `selfcheck` (is this machine sound?);
 - concluded, `analysis`: `selection`, `intervals`, `reported` (the paper's numbers), `contrasts`, `claims`, `verdicts`; the later
-  rule in `restated`, `rule` and `operating`; `sensitivity` and `calibration` of the open choices;
-- shown, `report`: `tables`, `figures`, `style`, `illustrations`, `interactive`, `notebook` (what chapters call), `benchmarked`;
-- for your project, `nn`: the losses as `modules`, `weigher` (which pairs share a domain?), `candidates` (chunks), `queue`, `caching`,
-  `discriminators`, `penalties`, `monitor` (figures to log), `gather`.
+  rule in `restated`, `rule` and `operating`; `sensitivity` and `calibration` of the open choices, `specifications` (the effect
+  under each);
+- shown, `report`: `tables`, `styled` (tables as pages), `overview`, `card` and `forest` (all claims at once), `figures`, `style`,
+  `illustrations`, `interactive`, `notebook` (what chapters call), `benchmarked`;
+- for your project, `nn`: the losses as `modules`, `weigher` (which pairs share a domain?), `candidates` (of an anchor), `queue`,
+  `discriminators`, `penalties`, `monitor` (figures to log), `caching` and `gather` (large batches, several processes), `inputs`
+  (checks), `metric_learning` (an adapter).
 """
 
 from __future__ import annotations

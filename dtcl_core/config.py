@@ -34,6 +34,7 @@ LAMBDAS = (0.01, 0.1, 1.0, 5.0)
 SIGMAS = (0.0, 25.0, 50.0, 75.0, 150.0)
 # Hyperparameters a cell may set, in the order in which grids and selection compare them.
 HYPERPARAMETERS = ("tau_alpha", "tau_beta", "lambda_")
+METRICS = ("validation", "test_id", "test_ood", "d_test_id")  # what is measured of a run; `evaluate` says how
 
 
 def choice(default: Any, *others: Any, **metadata: Any) -> Any:
@@ -243,6 +244,11 @@ class Protocol(Checked):
             )
 
 
+def protocol_hash(protocol: Protocol) -> str:
+    """Eight hexadecimal digits of all that a protocol fixes, by which tables tell protocols apart."""
+    return hashlib.sha256(json.dumps(protocol.canonical(), sort_keys=True).encode()).hexdigest()[:8]
+
+
 def optional_number(low: float, above: bool = False, integer: bool = False) -> Any:
     """A field that takes a number >= low (> low where `above` is set), or None."""
     return field(default=None, metadata={"optional": {"low": low, "above": above, "integer": integer}})
@@ -310,7 +316,9 @@ class Run(Checked):
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Run:
         """Rebuild a run from `to_dict` (also after a trip through JSON)."""
-        return cls(**{**as_before(cls), **values, "protocol": Protocol(**{**as_before(Protocol), **values["protocol"]})})
+        return cls(
+            **{**as_before(cls), **values, "protocol": Protocol(**{**as_before(Protocol), **values["protocol"]})}
+        )
 
     @property
     def key(self) -> str:

@@ -19,11 +19,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from . import logistic
-from .config import Protocol, Run
+from .config import METRICS, Protocol, Run
 from .data import LABEL_FRACTIONS, SPLITS
 from .pretrain import Stack
-
-METRICS = ("validation", "test_id", "test_ood", "d_test_id")
 
 
 def probe_features(embeddings: dict[str, Tensor], kind: str) -> dict[str, Tensor]:

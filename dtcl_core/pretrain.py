@@ -34,11 +34,12 @@ from .engine.groups import Group, groups_of
 from .engine.native import CHOICES, Unavailable, switched
 from .engine.networks import Networks
 from .engine.provenance import SOURCES, machine
+from .engine.recorder import TemperatureRecorder, traces_of
 from .engine.streams import Streams, stream_of
-from .engine.traces import TemperatureRecorder, Trace, traces_of
 from .engine.trunk import Trunk, supported
 from .losses import annealed, same_domain
 from .methods import ALL_METHODS, Batch
+from .traces import Trace
 
 CHECKPOINT_SECONDS = 15.0
 
@@ -84,7 +85,7 @@ class Stack:
         runs: any runs that share a protocol and a projector, each once; the stack orders them by stream.
         device: see `resolve_device`.
         precision: "float32", "bfloat16" (convolutions; the last layer, losses and solvers stay in float32) or "auto".
-        record: whether temperatures are recorded; see `traces`.
+        record: whether temperatures are recorded; see `engine.recorder`.
         trunk: see `choose_trunk`.
         data: makes the data of a seed: `ColoredDigits`, or a class of its shape. Rows name no other data: store none then.
 

@@ -23,20 +23,20 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from .config import REVISION, Protocol, Run
+from .config import METRICS, REVISION, Run, protocol_hash
 from .data import LABEL_FRACTIONS
 from .encoder import Encoder
 from .engine import encoder_files
-from .engine.provenance import commit
-from .engine.traces import Trace
-from .evaluate import METRICS, Draws
 from .files import check_writable, write_whole
-from .pretrain import Stack
+from .traces import Trace
+
+if TYPE_CHECKING:
+    from .evaluate import Draws
 
 RUN_COLUMNS = (
     "method", "discriminator", "sigma", "seed", "tau_alpha", "tau_beta", "lambda_", "projector", "projector_dim",
@@ -60,47 +60,6 @@ def default_path() -> Path:
         return Path(named)
     checkout = Path(__file__).resolve().parent.parent
     return (checkout if (checkout / "pyproject.toml").exists() else Path.cwd()) / "results"
-
-
-def make_rows(
-    stack: Stack,
-    metrics: dict[str, dict[str, dict[str, float | None]]],
-    runs: Sequence[Run] | None = None,
-    draws: dict[str, Draws] | None = None,
-    encoder: dict[str, str] | None = None,
-) -> list[dict[str, Any]]:
-    """Rows for a trained stack (or the `runs` it was evaluated for).
-
-    Args:
-        metrics: what `evaluate.evaluate` returned.
-        draws: what `evaluate.measure` returned; kept of runs with more than one draw of labels.
-        encoder: what `Store.add_encoders` returned.
-    """
-    created = datetime.now(timezone.utc).isoformat(timespec="microseconds")
-    rows, place = [], {run.training: number for number, run in enumerate(stack.runs)}
-    for run in stack.runs if runs is None else runs:
-        scores = metrics[run.key]
-        finished = all(value is not None for fraction in scores.values() for value in fraction.values())
-        rows.append(
-            {
-                "key": run.key,
-                "revision": REVISION,
-                "run": run.to_dict(),
-                "metrics": scores,
-                "status": "ok" if finished else "diverged",
-                **({"draws": draws[run.key]} if draws is not None and run.protocol.label_draws > 1 else {}),
-                **({} if encoder is None else {"encoder": {**encoder, "place": place[run.training]}}),
-                "provenance": {
-                    **stack.machine,
-                    "commit": commit(),
-                    "precision": stack.precision,
-                    "stack": len(stack.runs),
-                    "seconds": round(stack.seconds / len(stack.runs), 2),
-                    "created": created,
-                },
-            }
-        )
-    return rows
 
 
 def digest(entry: dict[str, Any]) -> str:
@@ -312,10 +271,10 @@ class Store:
         write_whole("".join(f"{key} {rows[key]['digest']}\n" for key in sorted(rows)), self.pinned_path)
         return len(rows)
 
-    def add_encoders(self, stack: Stack) -> dict[str, str]:
-        """Write a trained stack's networks; returns what its rows tell of them. See `encoder_files`."""
+    def add_encoders(self, encoder: Encoder, runs: Sequence[Run]) -> dict[str, str]:
+        """Write a stack's networks and which run is which; returns what its rows tell of them. See `encoder_files`."""
         self.encoders_path.mkdir(parents=True, exist_ok=True)
-        return encoder_files.write(stack.encoder, stack.runs, self.encoders_path)
+        return encoder_files.write(encoder, runs, self.encoders_path)
 
     def encoder(self, row: dict[str, Any]) -> Encoder | None:
         """The trained network of a row of `rows`; None, with a warning that names the file, if it cannot be had."""
@@ -351,6 +310,11 @@ class Store:
         return frame(wanted)
 
 
+def default_store(preset: str) -> Store:
+    """Where a preset's rows belong: the committed results, or for `smoke` a folder beside them that is not committed."""
+    return Store(default_path() / "smoke" if preset == "smoke" else default_path())
+
+
 def _age(row: dict[str, Any]) -> float:
     """When a row was made, in seconds."""
     told = datetime.fromisoformat(row["provenance"]["created"])
@@ -363,11 +327,6 @@ def disagree(one: dict[str, Any], other: dict[str, Any]) -> bool:
         return one["status"] != other["status"]
     pairs = [(one["metrics"][f][name], other["metrics"][f][name]) for f in FRACTIONS for name in METRICS]
     return any(abs((a or 0.0) - (b or 0.0)) > ROUNDING for a, b in pairs)
-
-
-def protocol_hash(protocol: Protocol) -> str:
-    """Eight hexadecimal digits of all that a protocol fixes."""
-    return hashlib.sha256(json.dumps(protocol.canonical(), sort_keys=True).encode()).hexdigest()[:8]
 
 
 def frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:

@@ -6,8 +6,7 @@ import pandas as pd
 import pytest
 
 from dtcl_core import __main__ as command_line
-from dtcl_core.config import Protocol, Run
-from dtcl_core.evaluate import METRICS
+from dtcl_core.config import METRICS, Protocol, Run
 from dtcl_core.launch import audit, local
 from dtcl_core.results import Store, digest, shard_name
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dtcl_core.analysis import calibration
-from dtcl_core.config import Protocol, Run
-from dtcl_core.evaluate import METRICS, means
+from dtcl_core.config import METRICS, Protocol, Run
+from dtcl_core.evaluate import means
 from dtcl_core.experiments import readings
 
 ANCHORS = calibration.anchors()
@@ -210,9 +210,7 @@ def test_prediction_intervals_hold_what_is_drawn_from_the_reading():
 def test_the_budget_is_kept():
     trained = {run.training for candidate in calibration.CANDIDATES for run in calibration.runs(candidate)}
     more = (
-        max(len(readings.settings(c)) for c in calibration.CANDIDATES)
-        * calibration.FINALISTS
-        * calibration.MORE_SEEDS
+        max(len(readings.settings(c)) for c in calibration.CANDIDATES) * calibration.FINALISTS * calibration.MORE_SEEDS
     )
     assert len(calibration.CANDIDATES) <= 16 and len(trained) + more <= 250
     assert all(run.seed >= readings.FIRST_SEED for run in trained)

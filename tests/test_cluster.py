@@ -10,7 +10,7 @@ import pytest
 import ray
 
 from dtcl_core import pretrain
-from dtcl_core.launch import cluster, local
+from dtcl_core.launch import cluster, engines, local
 from dtcl_core.results import Store
 
 
@@ -59,7 +59,7 @@ def test_a_killed_worker_loses_and_doubles_no_row(all_methods, tmp_path, two_wor
     thread = threading.Thread(target=kill_one_worker, args=(killed, started, over))
     thread.start()
     store = Store(tmp_path / "ray")
-    assert local.compute(runs, store, "cpu", stack_size=3, record=lambda run: True, engine="ray", quiet=True) == len(
+    assert engines.compute(runs, store, "cpu", stack_size=3, record=lambda run: True, engine="ray", quiet=True) == len(
         runs
     )
     over.set()
@@ -78,14 +78,14 @@ def test_a_killed_worker_loses_and_doubles_no_row(all_methods, tmp_path, two_wor
 def test_a_stop_keeps_what_is_done_and_mistakes_are_told_first(all_methods, tmp_path, two_workers):
     store = Store(tmp_path)
     with pytest.raises(ValueError, match="the Ray cluster has no GPU"):
-        local.compute(all_methods, store, "cuda", engine="ray", quiet=True)
+        engines.compute(all_methods, store, "cuda", engine="ray", quiet=True)
     with pytest.raises(ValueError, match="engine must be one of"):
-        local.compute(all_methods, store, "cpu", engine="dask", quiet=True)
+        engines.compute(all_methods, store, "cpu", engine="dask", quiet=True)
     assert not store.rows()
     with pytest.raises(pretrain.Interrupted):
-        local.compute(
+        engines.compute(
             all_methods, store, "cpu", stack_size=3, engine="ray", quiet=True, should_stop=lambda: bool(store.rows())
         )
     assert 0 < len(store.rows()) < len(all_methods)
-    local.compute(all_methods, store, "cpu", stack_size=3, engine="ray", quiet=True)
+    engines.compute(all_methods, store, "cpu", stack_size=3, engine="ray", quiet=True)
     assert store.rows().keys() == {run.key for run in all_methods}

@@ -8,7 +8,7 @@ import pytest
 from dtcl_core.analysis import restated, selection
 from dtcl_core.config import SIGMAS, Protocol
 from dtcl_core.experiments import REGISTRY, core
-from dtcl_core.launch.local import compute_all, validation_of
+from dtcl_core.launch.engines import compute_all
 
 PROTOCOL = Protocol()
 
@@ -147,8 +147,8 @@ def test_fewer_seeds_are_a_part_of_the_design(seeds):
 def test_a_run_that_diverged_counts_as_chance():
     run = core.parts(PROTOCOL, told)["strip"][0]
     scores = {"0.01": {"validation": None}}
-    assert validation_of({run.key: {"status": "diverged", "metrics": scores}})(run) == core.CHANCE
-    assert validation_of({})(run) is None
+    assert core.validation_of({run.key: {"status": "diverged", "metrics": scores}})(run) == core.CHANCE
+    assert core.validation_of({})(run) is None
 
 
 def test_training_goes_on_with_what_rows_select(tmp_path):

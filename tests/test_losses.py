@@ -209,6 +209,30 @@ def test_mmd_equals_a_loop():
         assert losses.mmd(x, y, bandwidths).item() == pytest.approx(loop_mmd(x, y, bandwidths), rel=1e-10)
 
 
+@pytest.mark.parametrize("bandwidths", [(1.0,), (0.25, 0.5, 1.0, 2.0), (0.3, 1.0, 0.7, 1.0)])
+def test_mmds_own_gradient_is_the_one_that_autograd_finds(bandwidths):
+    """Bandwidths whose kernels are powers of each other and ones that are not, of a stack."""
+    z, signs = embeddings(2, 20, 3), torch.randn(2, 20, dtype=torch.float64)
+    both = []
+    for copy in (z.clone().requires_grad_(), z.clone().requires_grad_()):
+        if not both:
+            total = losses._signed_kernel_sum(copy, signs, bandwidths)
+        else:
+            distance = torch.cdist(copy, copy).square()
+            kernel = sum(torch.exp(-distance / (2 * b * b)) for b in bandwidths)
+            total = torch.einsum("ri,rij,rj->r", signs, kernel, signs)
+        both.append((total, *torch.autograd.grad((total * torch.tensor([1.0, -3.0])).sum(), copy)))
+    for mine, theirs in zip(*both):
+        assert torch.allclose(mine, theirs, rtol=1e-9, atol=1e-12)
+
+
+def test_mmd_has_no_second_derivative():
+    z = embeddings(6, 2).requires_grad_()
+    (first,) = torch.autograd.grad(losses.mmd(z[:3], z[3:], (1.0,)), z, create_graph=True)
+    with pytest.raises(RuntimeError):
+        first.sum().backward()
+
+
 def test_mmd_of_a_sample_with_itself_is_zero():
     x = embeddings(9, 3)
     assert losses.mmd(x, x, (0.5, 1.0)).item() == pytest.approx(0, abs=1e-12)

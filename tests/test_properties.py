@@ -19,6 +19,7 @@ from dtcl_core import evaluate, pretrain, results
 from dtcl_core.config import Protocol, Run
 from dtcl_core.engine import provenance
 from dtcl_core.experiments import PRESETS, REGISTRY
+from dtcl_core.launch.rows import make_rows
 from dtcl_core.methods import METHODS
 
 # The same examples at every call: a test that fails today must fail tomorrow. DTCL_EXAMPLES=10 tries ten times as many.
@@ -133,7 +134,7 @@ def test_whatever_is_accepted_trains_to_a_sound_row(method, tmp_path):
 
     def check(run):
         stack, store = pretrain.train([run], "cpu"), results.Store(tmp_path)
-        store.add(results.make_rows(stack, evaluate.evaluate(stack)))  # looks at each row
+        store.add(make_rows(stack, evaluate.evaluate(stack)))  # looks at each row
         trained.add(run.key)
 
     settings(max_examples=EXAMPLES["training, each method"] * TIMES, suppress_health_check=SHARED)(

@@ -7,11 +7,10 @@ import pytest
 import torch
 
 from dtcl_core import evaluate, pretrain, results
-from dtcl_core.analysis import intervals, reported, sensitivity
+from dtcl_core.analysis import intervals, reported, sensitivity, weight_effects
 from dtcl_core.analysis.sensitivity import GROUPS
-from dtcl_core.config import Protocol, Run
+from dtcl_core.config import METRICS, Protocol, Run
 from dtcl_core.data import LABEL_FRACTIONS
-from dtcl_core.evaluate import METRICS
 from dtcl_core.experiments import REGISTRY, open_choices, weight_choices
 from dtcl_core.experiments.open_choices import (
     CELLS,
@@ -310,7 +309,7 @@ def test_what_a_choice_moves_is_paired_by_seed():
 
     rows = made_up(runs, value)
     rows = rows[~((rows.seed == 2) & (rows.method == "same_domain"))]
-    found = weight_choices.effects(rows, runs).set_index(["group", "variation", "metric"])
+    found = weight_effects.by_choice(rows, runs).set_index(["group", "variation", "metric"])
     assert len(found) == len(weight_choices.PAPER_CELLS) * len(weight_choices.CHOICES) * 3
     line = found.loc["dw_pairs", "tau_min 0.05", "test_id"]
     assert line.cell == "0.175/1" and line["mean"] == pytest.approx(0.61) and line.n == 3 and line.reported == 0.945
@@ -319,11 +318,11 @@ def test_what_a_choice_moves_is_paired_by_seed():
     assert same == pytest.approx([0.05] * 3) and line.same_domain_n == 2 and line.standard_n == 3
     assert found.loc["dw_pairs", "default", "test_id"].cell == "0.075/0.5"
     only = REGISTRY["weight_choices"].runs("laptop", methods="dw_negatives")
-    without = weight_choices.effects(rows[rows.method == "dw_negatives"], only)
+    without = weight_effects.by_choice(rows[rows.method == "dw_negatives"], only)
     assert (without.same_domain_n == 0).all() and without.moved.notna().all()
-    assert weight_choices.effects(rows.iloc[:0], runs).empty
+    assert weight_effects.by_choice(rows.iloc[:0], runs).empty
     tried = rows[~((rows.protocol == rows.protocol[0]) & (rows.method == "dw_pairs") & (rows.tau_alpha == 0.075))]
-    begun = weight_choices.effects(tried, runs)  # one cell alone cannot have been selected
+    begun = weight_effects.by_choice(tried, runs)  # one cell alone cannot have been selected
     assert len(begun) == len(found) - 3 and len(begun[begun.group == "dw_negatives"]) == len(found) / 2
 
 
@@ -341,14 +340,14 @@ def test_the_cell_off_the_floor_is_compared_where_all_cells_were_run():
 
     rows = made_up(runs, value)
     rows = rows[~((rows.seed == 2) & (rows.method == "dw_pairs") & (rows.tau_alpha == 0.175))]
-    means, more = weight_choices.off_floor(rows, runs, "dw_pairs", ["test_id"])
+    means, more = weight_effects.off_floor(rows, runs, "dw_pairs", ["test_id"])
     assert means.cell.tolist() == ["0.075/0.5", "0.125/0.1", "0.175/1"] and means.n.tolist() == [2, 2, 2]
     assert means.test_id.tolist() == pytest.approx([0.71, 0.805, 0.71])
     d = intervals.mean_interval([0.1, 0.09])
     assert more.cell.tolist() == ["0.075/0.5", "0.175/1"]
     assert more.test_id.tolist() == [f"{d.mean:.3f} ±{d.high - d.mean:.3f}"] * 2
-    assert weight_choices.off_floor(rows, runs, "dw_negatives", ["test_id"])[0].n.tolist() == [3, 3, 3]
-    assert all(table.empty for table in weight_choices.off_floor(rows.iloc[:0], runs, "dw_pairs", ["test_id"]))
+    assert weight_effects.off_floor(rows, runs, "dw_negatives", ["test_id"])[0].n.tolist() == [3, 3, 3]
+    assert all(table.empty for table in weight_effects.off_floor(rows.iloc[:0], runs, "dw_pairs", ["test_id"]))
 
 
 def test_rows_as_if_another_choice_had_been_made():
@@ -360,7 +359,7 @@ def test_rows_as_if_another_choice_had_been_made():
     lacking = next(
         run for run in runs if run.seed == 1 and run.protocol.discriminator_l2 == 100 and run.method == "dw_pairs"
     )
-    there = weight_choices.as_if(default, rows[rows.key != lacking.key], runs, "l2 of 100")
+    there = weight_effects.as_if(default, rows[rows.key != lacking.key], runs, "l2 of 100")
     assert set(there.seed) == {0, 2} and there.protocol.nunique() == 1
     proposed = there.method.isin(weight_choices.PAPER_CELLS)
     assert (there[proposed].test_id == 0.9).all() and (there[~proposed].test_id == 0.6).all()
@@ -368,5 +367,5 @@ def test_rows_as_if_another_choice_had_been_made():
         weight_choices.REFERENCES
     )
     assert there[proposed].key.nunique() == 2 * 4
-    assert weight_choices.as_if(default, rows.iloc[:0], runs, "l2 of 100").empty
-    assert weight_choices.as_if(default.iloc[:0], rows, runs, "l2 of 100").empty
+    assert weight_effects.as_if(default, rows.iloc[:0], runs, "l2 of 100").empty
+    assert weight_effects.as_if(default.iloc[:0], rows, runs, "l2 of 100").empty

@@ -22,7 +22,7 @@ from dtcl_core.results import Store
 SET_UP = ("pretrain.Stack.__init__",)
 EVALUATION = ("evaluate.measure",)
 CHECKPOINTS = ("engine.checkpoint.write_checkpoint", "engine.checkpoint.placed", "pretrain.Stack.restore")
-TRACES = ("engine.traces.traces_of",)
+TRACES = ("engine.recorder.traces_of",)
 
 
 @pytest.fixture(autouse=True)

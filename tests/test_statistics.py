@@ -367,3 +367,17 @@ def test_intervals_at_holms_confidences_exclude_zero_where_holm_rejects():
 def test_a_p_value_without_spread_or_pairs():
     assert intervals.p_value([0.0, 0.0]) == 1 and intervals.p_value([0.1, 0.1]) == 0 and intervals.p_value([0.3]) == 1
     assert intervals.p_value([0.1, np.nan, -0.2, 0.4]) == pytest.approx(stats.ttest_1samp([0.1, -0.2, 0.4], 0).pvalue)
+
+
+def test_a_close_selection_is_shown_with_what_it_decides():
+    near = [("standard", {"tau_alpha": 0.05}, s, 0.919, 0.66) for s in (0, 1)]
+    near += [("standard", {"tau_alpha": 0.1}, s, 0.917, 0.82) for s in (0, 1)]
+    clear = [("same_domain", {"tau_alpha": tau}, s, v, 0.5) for tau, v in ((0.05, 0.9), (0.1, 0.8)) for s in (0, 1)]
+    alone = [("color_jitter", {"tau_alpha": 0.1}, s, 0.9, 0.5) for s in (0, 1)]
+    table = selection.runners_up(frame(near + clear + alone), ["test_ood"])
+    assert table.method.tolist() == ["standard"] * 2 and table.tau_alpha.tolist() == [0.05, 0.1]
+    assert table.test_ood.tolist() == [0.66, 0.82]
+    assert (
+        selection.runners_up(frame(clear), ["test_ood"]).empty
+        and len(selection.runners_up(frame(clear), ["test_ood"], 0.2)) == 2
+    )

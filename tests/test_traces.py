@@ -9,8 +9,8 @@ import torch
 
 from dtcl_core import pretrain
 from dtcl_core.config import Run
-from dtcl_core.engine import traces
-from dtcl_core.engine.traces import BINS, TemperatureRecorder, Trace
+from dtcl_core.engine.recorder import TemperatureRecorder, temperature_range
+from dtcl_core.traces import BINS, KINDS, Trace
 from dtcl_core.launch import local
 from dtcl_core.results import Store
 
@@ -24,7 +24,7 @@ def weighted(tiny):
 def test_every_pair_is_counted_in_its_bin_by_kind():
     runs = [Run("dw_pairs", 0.2, 0.1), Run("dw_pairs", 0.5, 0.4)]
     recorder = TemperatureRecorder(runs, 2, torch.device("cpu"))
-    low, high = traces.temperature_range(runs[1], 2)
+    low, high = temperature_range(runs[1], 2)
     assert (low, high) == pytest.approx((0.3, 0.7))
     tau = torch.rand(1, 5, 5, generator=torch.Generator().manual_seed(0)) * 0.4 + 0.3
     same = torch.rand(1, 5, 5, generator=torch.Generator().manual_seed(1)) < 0.5
@@ -56,7 +56,7 @@ def test_a_run_counts_all_its_pairs_and_two_kinds_part(weighted):
     batch, steps = stack.protocol.batch_size, stack.streams.steps
     for trace in stack.traces():
         assert (trace.counts.sum((1, 2)) == steps * batch * (batch - 1)).all()
-        same, cross = (trace.quantiles([0.5], kind)[0, 0] for kind in traces.KINDS)
+        same, cross = (trace.quantiles([0.5], kind)[0, 0] for kind in KINDS)
         assert same < cross  # fresh embeddings show their domain, so pairs that share it are cold
 
 

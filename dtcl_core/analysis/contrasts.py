@@ -21,9 +21,9 @@ import pandas as pd
 
 from .. import experiments
 from ..config import HYPERPARAMETERS
-from ..engine.traces import Trace
 from ..experiments import core
 from ..experiments.core import CHANCE
+from ..traces import Trace
 from . import selection
 from .intervals import Interval, mean_interval
 

@@ -17,9 +17,8 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from ..config import HYPERPARAMETERS, Run
+from ..config import HYPERPARAMETERS, Run, protocol_hash
 from ..experiments.core import FRESH_SEED
-from ..results import protocol_hash
 
 SELECTION_FRACTION = 0.01
 SHARED_SEEDS = 4  # more than a search gives to cells that do not go on (`experiments.core`)
@@ -137,3 +136,24 @@ def fresh_runs(chosen: pd.DataFrame, runs: Sequence[Run], seeds: int = 5) -> lis
     picked = set(_names(chosen))
     cells = {replace(run, seed=0): None for run in runs if cell_of(run) in picked}
     return [replace(cell, seed=FRESH_SEED + number) for number in range(seeds) for cell in cells]
+
+
+def runners_up(frame: pd.DataFrame, metrics: Sequence[str], within: float = 0.01) -> pd.DataFrame:
+    """Selections that were close: where another cell's validation accuracy is within so much of the selected one's.
+
+    Args:
+        frame: rows as `results.load` gives them.
+        metrics: accuracies that the choice decides.
+        within: of mean validation accuracy.
+
+    Returns:
+        Two lines for each such context, the selected cell first: the columns of `CELL`, `validation`, and the mean of each metric
+        on the seeds that were compared.
+    """
+    rows = compared(frame)
+    by = rows.groupby(list(CELL), dropna=False)
+    means = by[["validation", *metrics]].mean().reset_index()
+    means = means.sort_values(["validation", *HYPERPARAMETERS], ascending=[False, True, True, True], kind="stable")
+    pairs = [part.head(2) for _, part in means.groupby(list(CONTEXT), dropna=False)]
+    close = [pair for pair in pairs if len(pair) == 2 and np.ptp(pair.validation.to_numpy()) <= within]
+    return pd.concat(close, ignore_index=True) if close else means.iloc[:0]

@@ -46,7 +46,8 @@ STORING_SOURCES = (
     "files",
     "engine.checkpoint",
     "results",
-    "engine.traces",
+    "traces",
+    "engine.recorder",
     "launch.local",
     "engine.provenance",
 )

@@ -19,7 +19,7 @@ Each method has cells of its own, and a proposed method has them at each of two 
 nothing else; a run that diverged counts as chance. Ties go to the smaller tau_alpha, then tau_beta, then lambda. The cells that
 calibration looked at are trained for the tables and go nowhere.
 
-Nothing here reads a store: a part is a function of `Validation`, which tells a run's accuracy, or None while it has no row.
+Nothing here reads a store: a part is a function of `Validation`, which gives a run's accuracy, or None while it has no row.
 """
 
 from __future__ import annotations
@@ -59,6 +59,22 @@ HEAD_SIGMA, HEAD_TAUS = 25.0, (0.05, 0.1)
 OUTSIDE_TAU, OUTSIDE_BETA = 0.1, 0.5
 FOLLOWED: Cell = {"tau_alpha": 0.125, "tau_beta": 0.1}  # the paper draws its temperatures, for pairs
 FIRST, ALL = (0, 1), tuple(range(5))
+
+
+def validation_of(rows: Mapping[str, Mapping[str, Any]]) -> Validation:
+    """What stored rows tell of validation accuracy at 1 % of labels, by which the parts go on; chance for what diverged.
+
+    Args:
+        rows: by key, as from `Store.rows`.
+    """
+
+    def told(run: Run) -> float | None:
+        row = rows.get(run.key)
+        if row is None:
+            return None
+        return row["metrics"]["0.01"]["validation"] if row["status"] == "ok" else CHANCE
+
+    return told
 
 
 def nothing(run: Run) -> float | None:

@@ -18,12 +18,12 @@ import torch
 
 from .. import evaluate, pretrain
 from ..analysis.intervals import mean_interval
-from ..config import Run
+from ..config import METRICS, Run
 from ..engine.device import resolve_device, resolve_precision
 from ..engine.provenance import machine, origin
-from ..evaluate import METRICS
-from ..results import FRACTIONS, Store, make_rows
+from ..results import FRACTIONS, Store
 from . import local
+from .rows import make_rows
 
 TOLERANCE = 0.02  # of a mean difference in accuracy
 ENOUGH = 3  # seeds, before a distribution is judged

@@ -21,9 +21,9 @@ import torch
 from ..config import Run
 from ..engine.device import check_device_name, check_precision_name, resolve_device, resolve_precision
 from ..engine.provenance import SOURCES
-from ..engine.traces import Trace
 from ..pretrain import Interrupted
 from ..results import Store
+from ..traces import Trace
 from . import local
 
 RETRIES = 5  # for each stack, of workers that die

@@ -17,9 +17,9 @@ from ..config import Protocol, Run
 from ..console import STOPPED, stop_requests
 from ..engine.device import check_precision_name, resolve_device
 from ..experiments import BESIDE, OUTSIDE, PRESETS, REGISTRY, wants_trace
-from ..experiments.core import Validation, nothing
-from ..results import Store
-from . import audit, local, selfcheck
+from ..experiments.core import Validation, nothing, validation_of
+from ..results import Store, default_store
+from . import audit, engines, local, selfcheck
 
 
 def run(options: argparse.Namespace) -> int:
@@ -42,8 +42,8 @@ def run(options: argparse.Namespace) -> int:
         )
 
     ask(nothing)  # a slip in an option is refused before rows are read
-    store = Store(options.results or local.default_store(options.preset).path)
-    runs = ask(local.validation_of(store.rows()))
+    store = Store(options.results or default_store(options.preset).path)
+    runs = ask(validation_of(store.rows()))
     if options.fresh:
         runs = fresh(options.experiment, runs, store)
     if options.shard:
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     if missing:
         print(f"Training {missing} on {device}{' through Ray' if options.engine == 'ray' else ''}.", flush=True)
         try:
-            local.compute_all(
+            engines.compute_all(
                 # What a part of a job array selects waits for the other parts: the same command trains it then.
                 (lambda validation: runs) if options.fresh or options.shard else ask,
                 store,
@@ -72,7 +72,7 @@ def run(options: argparse.Namespace) -> int:
             return STOPPED
         before = len(runs)
         if not (options.fresh or options.shard):
-            runs = ask(local.validation_of(store.rows()))
+            runs = ask(validation_of(store.rows()))
         selected = f", {len(runs) - before} of which the others selected" if len(runs) > before else ""
         print(f"All {len(runs)} runs exist now{selected}.")
     if PRESETS[options.preset].caution:
@@ -103,7 +103,7 @@ def fresh(name: str, runs: list[Run], store: Store) -> list[Run]:
 def status(options: argparse.Namespace) -> int:
     """Say how many runs of each experiment and preset exist, and how long the rest would take."""
     device = resolve_device(options.device)
-    stores = {True: Store(options.results or local.default_store("smoke").path), False: Store(options.results)}
+    stores = {True: Store(options.results or default_store("smoke").path), False: Store(options.results)}
     rows = {smoke: store.rows() for smoke, store in stores.items()}
     kept = {**rows[True], **rows[False]}
     pace = local.seconds_an_image(list(kept.values()), device)
@@ -116,7 +116,7 @@ def status(options: argparse.Namespace) -> int:
     for name, experiment in REGISTRY.items():
         for preset in PRESETS:
             store, present = stores[preset == "smoke"], rows[preset == "smoke"]
-            runs = {run.key: run for run in experiment.runs(preset, validation=local.validation_of(present))}
+            runs = {run.key: run for run in experiment.runs(preset, validation=validation_of(present))}
             left = [run for key, run in runs.items() if key not in present or lacks_trace(run, store)]
             images = sum(local.image_epochs(run) for run in left)
             lines.append(

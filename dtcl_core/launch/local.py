@@ -11,7 +11,7 @@ import hashlib
 import math
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
@@ -23,16 +23,14 @@ import torch
 from tqdm import tqdm
 
 from .. import evaluate, pretrain
-from ..checks import checked_choice
 from ..config import Protocol, Run
 from ..encoder import IMAGE_SIZE, dropout_shapes
 from ..engine.device import free_bytes, is_accelerator, release_memory, resolve_device, resolve_precision
 from ..engine.embedding import EMBED_BATCH
 from ..engine.provenance import machine
 from ..engine.streams import stream_of
-from ..experiments.core import CHANCE, Validation
-from ..presets import ENGINES
-from ..results import Store, default_path, make_rows
+from ..results import Store
+from .rows import make_rows
 
 LINE_SECONDS = 60.0
 BAR = (
@@ -42,46 +40,6 @@ STALE_SECONDS = 86400.0
 CPU_STACK = 12  # an eighth less time a run than six (benchmarks/cpu.csv); more gain little, and rows land later
 GPU_STACK = 192  # keeps a large GPU busy; more would only delay rows
 MEMORY_SHARE = 0.7  # of what is free, for what the estimate below leaves out
-
-
-def default_store(preset: str) -> Store:
-    """Where a preset's rows belong: the committed results, or for `smoke` a folder beside them that is not committed."""
-    return Store(default_path() / "smoke" if preset == "smoke" else default_path())
-
-
-def validation_of(rows: Mapping[str, Mapping[str, Any]]) -> Validation:
-    """What rows tell of validation accuracy at 1 % of labels, by which `experiments.core` goes on; chance for what diverged.
-
-    Args:
-        rows: by key, as from `Store.rows`.
-    """
-
-    def told(run: Run) -> float | None:
-        row = rows.get(run.key)
-        if row is None:
-            return None
-        return row["metrics"]["0.01"]["validation"] if row["status"] == "ok" else CHANCE
-
-    return told
-
-
-def compute_all(ask: Callable[[Validation], Sequence[Run]], store: Store, device: str = "auto", **options: Any) -> int:
-    """`compute` what is asked for, and go on while rows that came make it ask for more.
-
-    Args:
-        ask: the runs wanted, from what is known of validation accuracies.
-        store: where rows are looked for and added.
-        device, options: see `compute`.
-
-    Returns:
-        How many runs were trained.
-    """
-    trained, before = 0, None
-    while True:
-        runs = ask(validation_of(store.rows()))
-        if before is not None and set(runs) <= before:
-            return trained
-        trained, before = trained + compute(runs, store, device, **options), {*runs, *(before or ())}
 
 
 def bytes_of_run(protocol: Protocol, precision: str) -> int:
@@ -340,7 +298,7 @@ def keep(stack: pretrain.Stack, members: Sequence[Run], store: Store, record: bo
     wanting = [run for run in members if run.key not in present]
     if wanting:
         try:
-            kept = store.add_encoders(stack)
+            kept = store.add_encoders(stack.encoder, stack.runs)
         except OSError as error:
             warnings.warn(f"trained encoders are not kept: {error}", stacklevel=3)
             kept = None
@@ -365,11 +323,10 @@ def compute(
     precision: str = "auto",
     stack_size: int | None = None,
     record: Recorded = nothing,
-    engine: str = "local",
     should_stop: Callable[[], bool] = lambda: False,
     quiet: bool = False,
 ) -> int:
-    """Train and store those of `runs` that have no row yet.
+    """Train and store those of `runs` that have no row yet, on this machine.
 
     A stack that does not fit into a GPU's memory is halved, and so are the ones after it.
 
@@ -380,7 +337,6 @@ def compute(
         precision: "auto", "float32" or "bfloat16"; see `device.resolve_precision`.
         stack_size: most runs trained at once; None picks what suits the device and its free memory.
         record: which runs must have a trace too (`traces.Trace`); those without one are trained.
-        engine: "local", or "ray" for the machines of a Ray cluster (see `cluster`).
         should_stop: asked before every training step.
         quiet: no progress at all, nor a line that says what runs.
 
@@ -388,18 +344,11 @@ def compute(
         How many runs were trained.
 
     Raises:
-        ValueError: for an unusable device, precision or engine, before any training.
+        ValueError: for an unusable device or precision, before any training.
         OSError: if rows cannot be written, before any training.
         Interrupted: when `should_stop` turned true; what was done is kept, and the next call goes on from there.
     """
     store = store or Store()
-    if checked_choice("engine", engine, ENGINES) == "ray":
-        from . import cluster
-
-        return cluster.compute(
-            runs, store, device, precision=precision, stack_size=stack_size, record=record,
-            should_stop=should_stop, quiet=quiet,
-        )  # fmt: skip
     where = resolve_device(device)
     precision = resolve_precision(precision, where)
     stacks = missing_stacks(runs, store, where, precision, stack_size, record)

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..analysis.intervals import Interval, holm_confidences, mean_interval, p_value, paired_difference
-from ..config import Run
-from ..evaluate import METRICS
+from ..config import METRICS, Run
 from ..experiments import BESIDE, OUTSIDE, REGISTRY
 from ..launch import local
 
@@ -42,6 +41,12 @@ def memory(device: str = "cpu") -> pd.DataFrame:
     """Peak memory (MB) and seconds of the paper's loss, forward and backward, whole and in chunks of anchors."""
     table = load(f"memory_{device}")
     return table if table.empty else table[["examples", "chunk_size", "peak_mb", "seconds"]]
+
+
+def discriminator(device: str = "cpu") -> pd.DataFrame:
+    """Milliseconds of losses, forward and backward: plain, with a discriminator that is given, and with one fitted on the batch."""
+    table = load(f"discriminator_{device}")
+    return table if table.empty else table[["batch", "width", "domains", "plain_ms", "given_ms", "fitted_ms"]]
 
 
 def growth(frame: pd.DataFrame) -> float:

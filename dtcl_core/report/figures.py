@@ -12,8 +12,8 @@ import seaborn as sns
 from matplotlib.figure import Figure
 
 from ..analysis.intervals import accuracy_interval
-from ..engine.traces import Trace
 from ..methods import ALL_METHODS
+from ..traces import Trace
 from .style import METRIC_TITLES, method_color, method_style
 from .style import discriminator_style as discriminator_style  # chapters take them from here
 from .style import head_style as head_style

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from ..config import TAU_ALPHAS, TAU_BETAS
-from ..engine.traces import Trace
+from ..traces import Trace
 from .figures import KIND_STYLES, method_color
 
 SCRIPT = "_static/plotly.min.js"  # beside every page; `book/_ext/offline_pages.py` puts it there

@@ -14,12 +14,13 @@ from ..analysis import selection
 from ..checks import checked_choice, closest
 from ..config import Run
 from ..engine.device import resolve_device
-from ..engine.traces import Trace
 from ..experiments import BESIDE, OUTSIDE, PRESETS, REGISTRY, listed_numbers, wants_trace
-from ..experiments.core import Validation, nothing
+from ..experiments.core import Validation, nothing, validation_of
 from ..files import check_writable
-from ..launch.local import compute, compute_all, default_store, validation_of
-from ..results import Store
+from ..launch.engines import compute, compute_all
+from ..results import Store, default_store
+from ..traces import Trace
+from .styled import Shown
 
 INJECTED = "# Parameters"  # papermill writes its cell with this first line
 
@@ -147,10 +148,20 @@ def together(*frames: pd.DataFrame) -> pd.DataFrame:
     return pd.concat(some, ignore_index=True).drop_duplicates(["key", "label_fraction"], ignore_index=True)
 
 
-def show(table: pd.DataFrame, columns: Mapping[str, str] | None = None) -> None:
-    """Print a table as plain, aligned text (what nbval can compare)."""
+def show(
+    table: pd.DataFrame, columns: Mapping[str, str] | None = None, title: str | None = None, best: str | None = None
+) -> None:
+    """Display a table: HTML on a page, and beside it the plain, aligned text that nbval compares.
+
+    Args:
+        table: any data frame; its index is not shown.
+        columns: other names for some columns.
+        title: a line above the table.
+        best: the accuracy whose best line is marked; see `styled.Shown`.
+    """
+    from IPython.display import display  # not needed to train
+
     if table.empty:
-        print("No runs yet.")
+        print(f"{title}\nNo runs yet." if title else "No runs yet.")
         return
-    named = table.rename(columns=dict(columns)) if columns else table
-    print(named.to_string(index=False, na_rep="-", float_format=lambda v: f"{v:.3f}"))
+    display(Shown(table.rename(columns=dict(columns)) if columns else table, title, best))

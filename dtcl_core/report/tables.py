@@ -14,10 +14,11 @@ from ..analysis.intervals import accuracy_interval, paired_difference, unpaired_
 from ..analysis.selection import CONTEXT, SELECTION_FRACTION, compared, select
 from ..config import HYPERPARAMETERS, Run
 from ..data import ColoredDigits
-from ..engine.traces import KINDS, Trace
 from ..experiments import REGISTRY
-from ..launch.local import default_store, validation_of
+from ..experiments.core import validation_of
 from ..methods import ALL_METHODS
+from ..results import default_store
+from ..traces import KINDS, Trace
 
 SHORT = {"test_ood": "Test-OOD", "test_id": "Test-ID", "d_test_id": "D-Test-ID", "validation": "Validation"}
 

@@ -1,8 +1,8 @@
-"""What a run can be asked to record beside its row: its loss, and the temperatures of its negative pairs, by epoch.
+"""What a run can record beside its row, as it is stored: its loss, and the temperatures of its negative pairs, by epoch.
 
 Temperatures are counted as they are used, every negative pair of every batch, in `BINS` equal bins between the lowest and
 the highest temperature that Eq. 3 allows the run, pairs of one domain and pairs across domains apart. Quantiles are read
-from those counts afterwards, to within a bin.
+from those counts afterwards, to within a bin. `engine.recorder` does the counting.
 """
 
 from __future__ import annotations
@@ -12,66 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
-
-from ..config import Run
 
 BINS = 100
 KINDS = ("same_domain", "cross_domain")
-
-
-def temperature_range(run: Run, num_domains: int) -> tuple[float, float]:
-    """Lowest and highest temperature of the run's negative pairs: Eq. 3 at w = 1 and w = 0."""
-    beta = run.tau_beta or 0.0
-    ends = [run.tau_alpha + beta * (1 / num_domains - w) for w in (1.0, 0.0)]
-    low, high = (max(end, run.protocol.tau_min) for end in ends)
-    return low, high
-
-
-class TemperatureRecorder:
-    """Counts the temperatures of a stack's runs, on the device, an epoch at a time.
-
-    Attributes:
-        epochs: for each epoch done, counts [R, 2, BINS] (of `KINDS`).
-    """
-
-    def __init__(self, runs: Sequence[Run], num_domains: int, device: torch.device):
-        self.ranges = [temperature_range(run, num_domains) for run in runs]
-        low, high = torch.tensor(self.ranges, device=device).T
-        self.low, self.width = low[:, None, None], (high - low).clamp(min=1e-12)[:, None, None]
-        self.counts = torch.zeros(len(runs), len(KINDS), BINS, dtype=torch.int64, device=device)
-        self.epochs: list[Tensor] = []
-
-    @torch.no_grad()
-    def add(self, runs: Tensor, tau: Tensor, same: Tensor) -> None:
-        """Count the pairs off the diagonal.
-
-        Args:
-            runs: [r] which runs of the stack.
-            tau: [r, N, N] temperatures.
-            same: [r, N, N] bool, whether the two share a domain.
-        """
-        place = ((tau - self.low[runs]) / self.width[runs] * BINS).long().clamp(0, BINS - 1)
-        place = place + BINS * (~same) + len(KINDS) * BINS * runs[:, None, None]
-        each = ~torch.eye(tau.shape[-1], dtype=torch.bool, device=tau.device).expand_as(tau)
-        self.counts.view(-1).scatter_add_(0, place.flatten(), each.flatten().long())
-
-    def end_epoch(self) -> None:
-        self.epochs.append(self.counts.clone())
-        self.counts.zero_()
-
-
-def traces_of(runs: Sequence[Run], losses: Tensor, recorder: TemperatureRecorder | None) -> list[Trace]:
-    """What each run recorded, from the losses [epochs, R] of a stack."""
-    loss = losses.T.double().cpu().numpy()
-    if recorder is None:
-        return [Trace(run.key, loss[r]) for r, run in enumerate(runs)]
-    counts = torch.stack(recorder.epochs, 1).cpu().numpy()
-    return [
-        Trace(run.key, loss[r], *recorder.ranges[r], counts[r]) if run.tau_beta is not None else Trace(run.key, loss[r])
-        for r, run in enumerate(runs)
-    ]
 
 
 @dataclass(frozen=True)

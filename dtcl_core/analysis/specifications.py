@@ -1,0 +1,136 @@
+"""The effect of the proposed methods under every reading and every choice that there are rows of.
+
+A *specification* is a protocol, a number of epochs, a spread of colours and a discriminator. In each, a proposed method stands
+with the cell that validation selects among all that were run there, whatever for, and so does what it is compared with: standard contrastive
+learning, and the best baseline, which is picked on the other seeds (`contrasts.best_elsewhere`). What only a domain weight sees
+(`WEIGHT_FIELDS`) does not change the others, so they are borrowed from a protocol that differs in nothing else. Cells that
+calibration may look at are left out, as everywhere. Specifications were run for many reasons, with one seed often: the curve shows
+how far the effect moves, and is no test.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from ..config import Protocol, Run
+from ..experiments import open_choices, readings
+from ..results import protocol_hash
+from . import selection
+from .contrasts import BASELINES, PROPOSED, Evidence, best_elsewhere
+from .intervals import mean_interval
+
+WEIGHT_FIELDS = tuple(
+    field.name
+    for field in dataclasses.fields(Protocol)
+    if field.name.startswith("discriminator_") or field.name in ("posterior_view", "weight_gradient", "tau_min")
+)
+METRICS = ("test_id", "test_ood", "d_test_id")
+COLUMNS = ("specification", "method", "against", "metric", "mean", "low", "high", "n")
+
+
+def protocols(rows: Iterable[Mapping[str, Any]]) -> dict[str, Protocol]:
+    """The protocols that rows of a store have, by their hash."""
+    found = {}
+    for row in rows:
+        protocol = Run.from_dict(row["run"]).protocol
+        found[protocol_hash(protocol)] = protocol
+    return found
+
+
+def without_weight(protocol: Protocol) -> str:
+    """A hash of what a method without a domain weight sees of a protocol."""
+    default = Protocol()
+    return protocol_hash(dataclasses.replace(protocol, **{name: getattr(default, name) for name in WEIGHT_FIELDS}))
+
+
+def name_of(protocol: Protocol) -> str:
+    """A protocol by what it changes: of the default, or of the first reading if that is nearer.
+
+    >>> name_of(dataclasses.replace(readings.FIRST, tau_min=0.2))
+    'first reading, tau_min 0.2'
+    """
+    known = {"first reading": readings.FIRST, "default": Protocol()}
+    told = {}
+    for name, other in known.items():
+        other = dataclasses.replace(other, epochs=protocol.epochs)
+        changed = [f.name for f in dataclasses.fields(Protocol) if getattr(protocol, f.name) != getattr(other, f.name)]
+        told[name] = [
+            f"{field.replace('_', ' ') if field != 'tau_min' else field} {_short(getattr(protocol, field))}"
+            for field in changed
+        ]
+    nearest = min(told, key=lambda name: len(told[name]))
+    return ", ".join([nearest, *told[nearest]])
+
+
+def _short(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def effects(frame: pd.DataFrame, of: Mapping[str, Protocol]) -> pd.DataFrame:
+    """The proposed methods less what they are compared with, a line for each specification, method, metric and comparison.
+
+    Args:
+        frame: rows as from `results.load`.
+        of: the protocol behind each hash in `frame`, as from `protocols`.
+
+    Returns:
+        `COLUMNS`: specification (in words), method, against ("standard" or "best baseline"), metric, and the difference over
+        seeds (mean, low, high, n; no interval for one seed). For `d_test_id` the difference is how much *nearer to one half* the
+        proposed method is.
+    """
+    rows = frame[
+        (frame.label_fraction == selection.SELECTION_FRACTION) & (frame.status == "ok") & frame.projector.isna()
+    ]
+    rows = rows[rows.epochs >= open_choices.SHORT_EPOCHS]  # shorter ones prove that something works, nothing else
+    seen = [
+        m in PROPOSED and Evidence.is_calibrated(a, b) for m, a, b in zip(rows.method, rows.tau_alpha, rows.tau_beta)
+    ]
+    rows = rows[[not calibrated for calibrated in seen]]
+    rows = rows.assign(shared=[without_weight(of[name]) for name in rows.protocol])
+    others = rows[rows.method.isin(BASELINES)].drop_duplicates(
+        ["shared", "epochs", "sigma", "method", "tau_alpha", "lambda_", "seed"]
+    )
+    lines: list[tuple[Any, ...]] = []
+    proposed = rows[rows.method.isin(PROPOSED)]
+    for (name, epochs, sigma, kind), mine in proposed.groupby(["protocol", "epochs", "sigma", "discriminator"]):
+        shared = mine.shared.iloc[0]
+        theirs = others[(others.shared == shared) & (others.epochs == epochs) & (others.sigma == sigma)]
+        chosen = {m: _selected(theirs[theirs.method == m]) for m in BASELINES if (theirs.method == m).any()}
+        title = (
+            f"{name_of(of[name])}; {epochs:g} epochs, sigma {sigma:g}{'' if kind == 'global' else f', {kind}-level'}"
+        )
+        for method, part in mine.groupby("method"):
+            lines += [(title, method, *line) for line in _compared(_selected(part), chosen)]
+    return pd.DataFrame(lines, columns=list(COLUMNS))
+
+
+def _selected(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of one method's rows, those of the cell that validation selects, by seed."""
+    relabelled = rows.assign(protocol="")  # borrowed rows may come from several protocols
+    chosen = selection.rows_of(relabelled, selection.select(relabelled))
+    return chosen.drop_duplicates("seed").set_index("seed")
+
+
+def _compared(mine: pd.DataFrame, chosen: Mapping[str, pd.DataFrame]) -> list[tuple[Any, ...]]:
+    """Differences of a method to standard contrastive learning and to the best baseline: against, metric, interval."""
+    lines: list[tuple[Any, ...]] = []
+    for metric in METRICS:
+        good = {name: _goodness(part[metric], metric) for name, part in {"mine": mine, **chosen}.items()}
+        against = {"standard": good["standard"]} if "standard" in good else {}
+        if set(BASELINES) <= set(good):
+            table = pd.concat([good[name] for name in BASELINES], axis=1, join="inner").dropna()
+            against["best baseline"] = best_elsewhere(table)
+        for name, other in against.items():
+            found = mean_interval((good["mine"] - other).dropna().tolist())
+            if found.n:
+                lines.append((name, metric, *found))
+    return lines
+
+
+def _goodness(values: pd.Series, metric: str) -> pd.Series:
+    """Accuracy, or for that of telling domains apart minus its distance from one half."""
+    return -(values - 0.5).abs() if metric == "d_test_id" else values

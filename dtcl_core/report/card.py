@@ -1,0 +1,118 @@
+"""The fifteen claims at a glance: each in a few words, its verdict as a coloured word, and the effect that decides it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+
+from ..analysis import rule
+from ..analysis.claims import CLAIMS
+from ..analysis.rule import Ruling
+from .styled import BOX, escaped, interval_text, plain
+
+BRIEF = {
+    1: "Both proposed methods beat every baseline",
+    2: "They hide the domain better than most",
+    3: "MMD and DANN do worse than no change",
+    4: "Colour jitter bounds them all",
+    5: "They lead at every spread of colours",
+    6: "They gain most where labels are few",
+    7: "Lower temperatures are better",
+    8: "They lead averaged over all settings",
+    9: "Where the discriminator is fitted matters little",
+    10: "A projector head does harm",
+    11: "Temperatures converge to their centre",
+    12: "The gradient's formula",
+    13: "A weight outside the exponent does little",
+    14: "Validation picks cells that fall short",
+    15: "They hold as colours spread, others fall",
+}
+COLORS = {  # translucent: they suit light and dark pages
+    rule.SUPPORTED: "rgba(0, 158, 115, 0.35)",
+    rule.CONTRADICTED: "rgba(213, 94, 0, 0.45)",
+    rule.MIXED: "rgba(230, 159, 0, 0.35)",
+    rule.INCONCLUSIVE: "rgba(127, 127, 127, 0.30)",
+    rule.NOT_TESTED: "transparent",
+}
+
+
+def effect(ruling: Ruling) -> str:
+    """The conjunct that a verdict hangs on, with its interval and seeds; a dash before there is one."""
+    if ruling.deciding is None:
+        return "–"
+    interval = ruling.deciding.interval
+    return f"{interval_text(interval.mean, interval.low, interval.high, signed=True)}, n = {interval.n}"
+
+
+def table(rulings: Mapping[str, Mapping[int, Ruling]]) -> pd.DataFrame:
+    """One line a claim: its number and words, and for each level its verdict and the effect that decides it.
+
+    Args:
+        rulings: by the name of a level of tau_min, then by the claim's number, as from `rule.judge`.
+
+    Returns:
+        Columns: claim, says; then for each level its name, "effect" and "of what" after it (with the level's name where there
+        are several).
+    """
+    lines = []
+    for claim in CLAIMS:
+        line: dict[str, Any] = {"claim": claim.number, "says": BRIEF[claim.number]}
+        for level, found in rulings.items():
+            end = f", {level}" if len(rulings) > 1 else ""
+            ruling = found.get(claim.number)
+            line[f"verdict{end}"] = ruling.word if ruling else rule.NOT_TESTED
+            line[f"effect{end}"] = effect(ruling) if ruling else "–"
+            deciding = ruling.deciding if ruling else None
+            line[f"of what{end}"] = plain(deciding.what) if deciding else "–"
+        lines.append(line)
+    return pd.DataFrame(lines)
+
+
+def tally(found: Mapping[int, Ruling]) -> str:
+    """How many claims have which verdict, as a line."""
+    words = [ruling.word for ruling in found.values()]
+    return ", ".join(f"{words.count(word)} {word}" for word in rule.WORDS if word in words)
+
+
+class Card:
+    """`table` as notebooks display it: text, and HTML with a coloured word for each verdict and a link for each claim.
+
+    Args:
+        rulings: as for `table`.
+        link: what a claim's number links to, with {number} in it.
+    """
+
+    def __init__(self, rulings: Mapping[str, Mapping[int, Ruling]], link: str = "claims.html#claim-{number}"):
+        self.table, self.link = table(rulings), link
+
+    def __repr__(self) -> str:
+        return self.table.to_string(index=False)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self.html()}
+
+    def html(self) -> str:
+        """The card as a table in a box that scrolls by itself."""
+        shown = self.table.copy().astype(object)
+        words = [name for name in shown if name.startswith("verdict")]
+        whats = [name for name in shown if name.startswith("of what")]
+        for name in whats:  # what the effect is of: smaller, under it
+            above = name.replace("of what", "effect")
+            shown[above] = [
+                escaped(told) if what == "–" else f"{escaped(told)}<br><small>{escaped(what)}</small>"
+                for told, what in zip(shown[above], shown[name])
+            ]
+        shown["says"] = [
+            f'<a href="{self.link.format(number=number)}">{number}. {escaped(says)}</a>'
+            for number, says in zip(shown.claim, shown.says)
+        ]
+        shown = shown.drop(columns=["claim", *whats]).rename(columns={"says": "the paper's claim"})
+        style = shown.style.hide(axis="index").set_uuid("card").set_table_attributes('class="dataframe"')
+        style.map(
+            lambda word: f"background-color: {COLORS[word]}; font-weight: bold; white-space: nowrap", subset=words
+        )
+        style.set_properties(**{"text-align": "left", "vertical-align": "top"})
+        style.set_table_styles([{"selector": "th", "props": "text-align: left"}])
+        return f"{BOX}{style.to_html()}</div>"

@@ -1,0 +1,114 @@
+"""Many intervals in one picture, one under the other, so that it can be read on a phone."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from matplotlib.figure import Figure
+
+from ..analysis import rule
+from ..analysis.contrasts import Contrast
+from ..methods import ALL_METHODS
+from .card import BRIEF
+from .styled import plain
+
+COLUMNS = ("group", "what", "series", "mean", "low", "high", "n", "decides")
+COLORS = ("#D55E00", "#56B4E9", "#009E73", "#CC79A7")
+CUT = 0.5  # intervals go on beyond the edges of the panel; an arrow says so
+WIDTH = 4.4  # inches: on a phone it shrinks little
+TITLE, LINE, STEP = 0.34, 0.15, 0.11  # inches: a group's name, a line of words, an interval
+LETTERS = 62  # of words in a line
+
+
+def lines_of(judged: Mapping[str, Mapping[int, Sequence[Contrast]]]) -> pd.DataFrame:
+    """A line for each contrast of each claim and each name in `judged`, those with fewer than two seeds left out.
+
+    Args:
+        judged: by the name of the seeds ("grid", "fresh"), then by the claim's number.
+
+    Returns:
+        `COLUMNS`: group (the claim), what, series (the name), mean, low, high, n, and whether it decides a verdict.
+    """
+    lines = [
+        (f"{number}. {BRIEF[number]}", plain(c.what), series, *c.interval, not rule.is_apart(number, c))
+        for series, found in judged.items()
+        for number, contrasts in found.items()
+        for c in contrasts
+        if c.interval.n > 1
+    ]
+    return pd.DataFrame(lines, columns=list(COLUMNS))
+
+
+def specification_lines(effects: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """A line for each specification, proposed method and comparison, by method, those with the largest effect first.
+
+    Args:
+        effects: as from `specifications.effects`.
+        metric: which accuracy.
+    """
+    part = effects[effects.metric == metric].assign(decides=True)
+    part = part.assign(
+        group=[ALL_METHODS[m].title for m in part.method], series=[f"less {plain(a)}" for a in part.against]
+    )
+    part["largest"] = part.groupby(["group", "specification"])["mean"].transform("max")
+    part = part.sort_values(["group", "largest", "specification", "series"], ascending=[True, False, True, False])
+    return part.rename(columns={"specification": "what"})[list(COLUMNS)].reset_index(drop=True)
+
+
+def draw(lines: pd.DataFrame, xlabel: str, cut: float = CUT) -> Figure:
+    """The intervals of `lines`, below the name of what each is of, series of one thing below each other.
+
+    Args:
+        lines: `COLUMNS`; groups and what is in them are drawn in the order in which they come first.
+        xlabel: what the axis shows.
+        cut: how far it reaches to either side of zero; an interval that goes on ends in an arrow.
+    """
+    colors = dict(zip(dict.fromkeys(lines.series), COLORS))
+    figure, axis = plt.subplots()
+    place = 0.0
+    for group, of_group in lines.groupby("group", sort=False):
+        place += TITLE
+        axis.text(-cut, place, str(group), fontsize=8.5, fontweight="bold", va="center")
+        place += 0.06
+        for what, part in of_group.groupby("what", sort=False):
+            words = textwrap.wrap(str(what), LETTERS)
+            place += 0.08 + LINE * len(words)
+            axis.text(-cut, place, "\n".join(words), fontsize=6.5, va="bottom", color="0.25", linespacing=1.2)
+            for line in part.itertuples():
+                place += STEP
+                _interval(axis, line, place, colors[line.series], cut)
+    axis.axvline(0, color="0.4", linewidth=0.8)
+    axis.set(ylim=(place + 0.2, 0), xlim=(-cut, cut), yticks=[])
+    axis.set_xlabel(xlabel, fontsize=8.5)
+    axis.tick_params(labeltop=True, labelsize=8)
+    axis.grid(axis="y", visible=False)
+    for side in ("left", "right"):
+        axis.spines[side].set_visible(False)
+    keys = [plt.Line2D([], [], marker="o", color=color, markersize=4, label=name) for name, color in colors.items()]
+    if not lines.decides.all():
+        hollow = {"marker": "o", "color": "0.4", "markerfacecolor": "white", "markersize": 4}
+        keys.append(plt.Line2D([], [], label="decides nothing", **hollow))  # type: ignore[arg-type]
+    figure.legend(handles=keys, loc="lower center", ncols=3, fontsize=7.5)
+    height = place + 1.2
+    figure.set_size_inches(WIDTH, height)
+    figure.subplots_adjust(left=0.03, right=0.97, top=1 - 0.3 / height, bottom=0.75 / height)
+    return figure
+
+
+def _interval(axis: plt.Axes, line: Any, place: float, color: str, cut: float) -> None:
+    """One interval; what lies beyond the panel ends in an arrow."""
+    reached = [line.mean if math.isnan(value) else value for value in (line.low, line.high)]  # one seed has no interval
+    low, high = (max(min(value, cut), -cut) for value in reached)
+    axis.plot([low, high], [place, place], color=color, linewidth=1.3, alpha=0.8, solid_capstyle="butt")
+    if abs(line.mean) <= cut:
+        axis.plot(
+            line.mean, place, "o", color=color, markersize=3.6, markerfacecolor=color if line.decides else "white"
+        )
+    for edge, marker, beyond in ((-cut, "<", reached[0] < -cut), (cut, ">", reached[1] > cut)):
+        if beyond:
+            axis.plot(edge, place, marker, color=color, markersize=4, clip_on=False)

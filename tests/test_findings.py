@@ -1,0 +1,95 @@
+"""What chapters say was found is what the stored rows say; a sentence that they no longer bear is named here."""
+
+import dataclasses
+import re
+
+import nbformat
+import pandas as pd
+import pytest
+from test_book import ROOT
+
+from dtcl_core.experiments import REGISTRY
+from dtcl_core.report import findings, notebook
+from dtcl_core.report.findings import FINDINGS, Finding, Rows
+
+
+@pytest.mark.parametrize("chapter", FINDINGS)
+def test_the_rows_bear_what_a_chapter_says(chapter):
+    rows = findings.load(chapter)
+    assert not rows.missing, f"{chapter} says what was found before all its runs are there"
+    assert FINDINGS[chapter].told(rows)  # names the sentence if the rows do not bear it
+
+
+@pytest.mark.parametrize("chapter", FINDINGS)
+def test_no_measured_number_is_typed(chapter):
+    words = re.sub(r"\{[^}]*\}", "", FINDINGS[chapter].text)
+    assert not re.search(r"\d\.\d", words)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", FINDINGS[chapter].date)
+
+
+def worse(rows, change):
+    return dataclasses.replace(rows, measured=rows.measured.assign(**change(rows.measured)))
+
+
+def proposed(frame):
+    return frame.method.isin(findings.METHODS)
+
+
+@pytest.mark.parametrize(
+    ("chapter", "change"),
+    [
+        ("main_table", lambda f: {"test_id": f.test_id.mask(proposed(f), 0.99)}),
+        ("label_fractions", lambda f: {"test_id": f.test_id.mask(proposed(f) & (f.label_fraction == 1.0), 0.999)}),
+        ("temperature", lambda f: {"test_id": f.test_id.mask(f.tau_alpha > 0.1, 0.99)}),
+        ("model_selection", lambda f: {"test_ood": f.test_ood.mask(proposed(f), 0.95)}),
+    ],
+)
+def test_a_sentence_that_rows_contradict_is_named(chapter, change):
+    rows = worse(findings.load(chapter), change)
+    with pytest.raises(ValueError, match="no longer true of the rows") as error:
+        FINDINGS[chapter].told(rows)
+    assert FINDINGS[chapter].text.partition("{")[0] in str(error.value)
+
+
+def test_a_page_shows_no_sentence_that_is_no_longer_true(capsys, monkeypatch):
+    rows = findings.load("main_table")
+    monkeypatch.setitem(
+        FINDINGS, "main_table", Finding("2026-01-01", "all is {x}", lambda _: {"x": 1}, lambda n: n["x"] > 1)
+    )
+    findings.show("main_table", rows.runs, rows.measured)
+    told = capsys.readouterr().out
+    assert "no longer holds" in told and "all is" not in told
+
+
+def test_missing_runs_are_all_that_is_said_of_them(capsys):
+    runs, measured = notebook.obtain("main_table", "first", False, "auto")
+    some = measured[measured.key != runs[0].key]
+    findings.show("main_table", runs, some)
+    assert capsys.readouterr().out == f"not yet run: 1 of {len(runs)}\n"
+
+
+def test_other_runs_than_those_it_is_about_get_no_sentence(capsys):
+    runs, measured = notebook.obtain("main_table", "first", False, "auto", seeds=3)
+    findings.show("main_table", runs, measured)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_finding_is_markdown_on_a_page_and_plain_in_text():
+    sentence = findings.Sentence("**Found:** more")
+    assert repr(sentence) == "**Found:** more" and sentence._repr_markdown_() == "> **Found:** more"
+
+
+@pytest.mark.parametrize("chapter", sorted(set(REGISTRY) - {"claims", "calibration", "sensitivity"}))
+def test_every_results_chapter_opens_with_its_finding(chapter):
+    cells = nbformat.read(ROOT / f"book/{chapter}.ipynb", as_version=4).cells
+    assert cells[0].source.startswith("# ") and "\n" not in cells[0].source
+    assert cells[3].source == f'findings.show("{chapter}", runs, measured)'
+    assert cells[4].cell_type == "markdown"
+
+
+def test_rows_know_what_is_missing():
+    runs, measured = notebook.obtain("main_table", "first", False, "auto")
+    assert (
+        Rows(runs, measured).missing == ""
+        and Rows(runs, pd.DataFrame({"key": []})).missing == f"not yet run: {len(runs)} of {len(runs)}"
+    )

@@ -1,0 +1,168 @@
+"""All effects in one picture, and the card of the claims: each says what its contrasts and rows say."""
+
+import dataclasses
+
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+
+from dtcl_core import results
+from dtcl_core.analysis import rule, specifications
+from dtcl_core.analysis.claims import CLAIMS
+from dtcl_core.analysis.contrasts import Contrast
+from dtcl_core.analysis.intervals import mean_interval
+from dtcl_core.config import Protocol, Run
+from dtcl_core.experiments import readings
+from dtcl_core.report import card, forest
+from dtcl_core.results import protocol_hash
+
+matplotlib.use("Agg")
+
+
+def contrast(mean, what="dw_pairs over standard, test_id", n=10, metric="test_id", spread=0.01):
+    values = np.linspace(-1, 1, n)
+    return Contrast(what, mean_interval(mean + spread * values / max(values.std(ddof=1), 1e-9)), metric=metric)
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    plt.close("all")
+
+
+def test_every_claim_has_a_few_words():
+    assert card.BRIEF.keys() == {claim.number for claim in CLAIMS}
+    assert all(len(words.split()) <= 9 for words in card.BRIEF.values())
+    assert card.COLORS.keys() == set(rule.WORDS)
+
+
+def test_the_card_tells_each_verdict_and_the_effect_that_decides_it():
+    rulings = {"0.01": rule.judge({3: [contrast(-0.08), contrast(0.2)]}), "0.05": rule.judge({3: [contrast(0.05)]})}
+    line = card.table(rulings).set_index("claim").loc[3]
+    assert line["verdict, 0.01"] == "contradicted" and line["verdict, 0.05"] == "supported"
+    assert line["effect, 0.01"] == "-0.080 ± 0.007, n = 10"
+    assert line["of what, 0.01"] == "Domain-Weighted Pairs over Standard CL, Test-ID"
+    others = card.table(rulings).drop(index=2)
+    assert set(others["verdict, 0.01"]) == {"not tested"} and set(others["effect, 0.01"]) == {"–"}
+    assert card.tally(rulings["0.01"]) == "1 contradicted"
+
+
+def test_the_cards_words_are_coloured_and_linked():
+    html = card.Card({"all": rule.judge({3: [contrast(-0.08)]})}, link="page.html#c{number}").html()
+    assert card.COLORS["contradicted"] in html and card.COLORS["supported"] not in html
+    assert 'href="page.html#c3"' in html and html.count("<a href") == len(CLAIMS)
+
+
+def drawn(figure):
+    """The means that are drawn, with whether their marker is hollow."""
+    points = [line for line in figure.axes[0].lines if line.get_marker() == "o" and len(line.get_xdata()) == 1]
+    return [(round(float(p.get_xdata()[0]), 6), p.get_markerfacecolor() == "white") for p in points]
+
+
+def test_the_forest_shows_every_contrast_of_the_grid_and_of_fresh_seeds():
+    unseen = contrast(0.1, "dw_pairs over mmd, test_ood", metric="test_ood")
+    judged = {"grid": {1: [contrast(-0.2, n=5), unseen], 4: [contrast(0.3)]}, "fresh": {1: [contrast(-0.1)]}}
+    lines = forest.lines_of(judged)
+    figure = forest.draw(lines, "effect")
+    assert sorted(drawn(figure)) == [(-0.2, False), (-0.1, False), (0.1, True), (0.3, False)]
+    words = " ".join(text.get_text().replace("\n", " ") for text in figure.axes[0].texts)
+    assert "Domain-Weighted Pairs over CL with MMD Penalty, Test-OOD" in words and "4. Colour jitter" in words
+    places = [text.get_position()[1] for text in figure.axes[0].texts]
+    assert places == sorted(places) and len(set(places)) == len(places)
+
+
+def test_an_interval_beyond_the_panel_ends_in_an_arrow():
+    lines = forest.lines_of({"grid": {1: [contrast(0.45, spread=0.3), contrast(2.0, "far")]}})
+    figure = forest.draw(lines, "effect", cut=0.5)
+    assert [line.get_marker() for line in figure.axes[0].lines].count(">") == 2
+    assert drawn(figure) == [(0.45, False)]
+
+
+def row(run, **metrics):
+    """A line as `results.load` gives it."""
+    told = {name: getattr(run, name) for name in results.RUN_COLUMNS}
+    told |= {"epochs": run.protocol.epochs, "protocol": protocol_hash(run.protocol), "label_fraction": 0.01}
+    return {
+        **told,
+        "status": "ok",
+        "key": run.key,
+        "validation": 0.5,
+        "test_id": 0.5,
+        "test_ood": 0.5,
+        "d_test_id": 0.5,
+        **metrics,
+    }
+
+
+FIRST = readings.FIRST
+RAISED = dataclasses.replace(FIRST, tau_min=0.05)
+
+
+def frame():
+    rows = []
+    for seed in (0, 1, 2):
+        rows.append(row(Run("standard", 0.1, seed=seed, protocol=FIRST), test_id=0.8, d_test_id=0.9, validation=0.9))
+        rows.append(row(Run("standard", 0.2, seed=seed, protocol=FIRST), test_id=0.99, validation=0.1))  # not selected
+        for protocol, score in ((FIRST, 0.7), (RAISED, 0.85)):
+            run = Run("dw_pairs", 0.1, 0.5, seed=seed, protocol=protocol)
+            rows.append(row(run, test_id=score + 0.01 * seed, d_test_id=0.4))
+        calibrated = Run("dw_negatives", 0.25, 0.1, seed=seed, protocol=FIRST)
+        rows.append(row(calibrated, test_id=0.2))
+    return pd.DataFrame(rows, columns=list(results.COLUMNS)), {protocol_hash(p): p for p in (FIRST, RAISED)}
+
+
+def test_a_specification_is_the_selected_cell_less_that_of_standard_borrowed_where_only_the_weight_differs():
+    effects = specifications.effects(*frame()).set_index(["specification", "metric"])
+    assert set(effects.method) == {"dw_pairs"}, "cells that calibration may look at are no specification"
+    assert set(effects.against) == {"standard"}, "not all baselines are there"
+    first, raised = "first reading; 400 epochs, sigma 50", "first reading, tau_min 0.05; 400 epochs, sigma 50"
+    assert effects.loc[(first, "test_id"), "mean"] == pytest.approx(0.71 - 0.8)
+    assert effects.loc[(raised, "test_id"), "mean"] == pytest.approx(0.86 - 0.8)
+    assert effects.loc[(raised, "d_test_id"), "mean"] == pytest.approx(0.4 - 0.1), "nearer to one half is better"
+    assert set(effects.n) == {3}
+
+
+def test_nothing_is_borrowed_where_the_baselines_would_differ():
+    other = dataclasses.replace(RAISED, dropout=0.3)
+    rows, of = frame()
+    only = rows[rows.protocol != protocol_hash(RAISED)]
+    changed = rows[rows.protocol == protocol_hash(RAISED)].assign(protocol=protocol_hash(other))
+    effects = specifications.effects(pd.concat([only, changed]), {**of, protocol_hash(other): other})
+    assert set(effects.specification) == {"first reading; 400 epochs, sigma 50"}
+
+
+def test_the_best_baseline_is_picked_on_the_other_seeds():
+    rows, of = frame()
+    more = [
+        row(
+            Run(m, 0.1, seed=seed, protocol=FIRST, **kind),
+            test_id=0.6 + (0.3 if seed == lucky else 0.0),
+            validation=0.9,
+        )
+        for m, kind, lucky in (("same_domain", {}, 0), ("mmd", {"lambda_": 1.0}, 1), ("dann", {"lambda_": 1.0}, 2))
+        for seed in (0, 1, 2)
+    ]
+    effects = specifications.effects(pd.concat([rows, pd.DataFrame(more)], ignore_index=True), of)
+    best = effects[(effects.against == "best baseline") & (effects.metric == "test_id")].set_index("specification")[
+        "mean"
+    ]
+    assert best["first reading; 400 epochs, sigma 50"] == pytest.approx(0.71 - 0.8), (
+        "a lucky seed makes no baseline the best"
+    )
+
+
+def test_the_curve_begins_with_the_largest_effect():
+    lines = forest.specification_lines(specifications.effects(*frame()), "test_id")
+    assert list(lines["mean"]) == sorted(lines["mean"], reverse=True) and len(lines) == 2
+    assert list(lines.series) == ["less Standard CL"] * 2
+
+
+def test_weight_fields_are_those_that_a_method_without_weight_does_not_see():
+    assert {"tau_min", "discriminator_l2", "posterior_view", "weight_gradient"} <= set(specifications.WEIGHT_FIELDS)
+    assert specifications.without_weight(RAISED) == specifications.without_weight(FIRST)
+    assert specifications.without_weight(FIRST) != specifications.without_weight(
+        dataclasses.replace(FIRST, dropout=0.3)
+    )
+    assert specifications.name_of(Protocol()) in ("default", "first reading")
