@@ -358,10 +358,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--look-only", action="store_true", help="add nothing to benchmarks/fuzz.csv")
     options = parser.parse_args()
+    tested = code()  # a file may be edited while this runs
     with tempfile.TemporaryDirectory() as name:
         found = FUZZERS[options.what](options.tries, random.Random(options.seed), Path(name))
     for what, counts in found.items():
-        row = {"what": what, "tries": counts.total(), **{end: counts[end] for end in ENDS}, "seed": options.seed, "code": code(),
+        row = {"what": what, "tries": counts.total(), **{end: counts[end] for end in ENDS}, "seed": options.seed, "code": tested,
                "torch": torch.__version__, "date": date.today().isoformat()}  # fmt: skip
         print(", ".join(f"{name} {value}" for name, value in row.items()))
         if not options.look_only:
