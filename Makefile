@@ -14,7 +14,7 @@ export PIP_RESUME_RETRIES ?= 10
 NOT_CORE := book pages package figures cluster chapter_parameters speed
 CORE := tests $(NOT_CORE:%=--ignore=tests/test_%.py)
 
-.PHONY: book test test-core faults notebooks clean
+.PHONY: book serve test test-core coverage faults fuzz notebooks clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +29,9 @@ book: $(READY)  ## build the book into _build/html
 	OMP_NUM_THREADS=2 $(VENV)/bin/jupyter-book build book/ -W --keep-going
 	@echo "Open _build/html/index.html"
 
+serve: book  ## look at the book in a browser: http://localhost:8000
+	$(VENV)/bin/python -m http.server 8000 --directory _build/html
+
 test: $(READY)  ## everything CI runs: unit tests, doctests, chapters against their committed outputs
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n auto --dist loadfile -q
 
@@ -38,16 +41,30 @@ test-core:  ## the wheel alone in an empty environment, then its tests: make tes
 	$(VENV)-core/bin/python -m pip install --quiet --upgrade pip
 	$(VENV)-core/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	$(VENV)-core/bin/python -m pip install --quiet torch==$(TORCH) dist/dtcl-*.whl
+	cd /tmp && $(CURDIR)/$(VENV)-core/bin/python -I -c "import torch, dtcl_core; z = torch.randn(8, 4); \
+		print(dtcl_core.DomainWeightedInfoNCELoss(num_domains=2)(z, z, torch.arange(8) % 2))"
+	$(VENV)-core/bin/python -m pip install --quiet "$$(echo dist/dtcl-*.whl)[study]"
 	cd /tmp && DTCL_RESULTS=$(CURDIR)/dist $(CURDIR)/$(VENV)-core/bin/python -I -m dtcl_core run main_table --seeds 1
 	$(VENV)-core/bin/python -m pip install --quiet torchvision==$(TORCHVISION) pytest pytest-xdist hypothesis \
 		scikit-learn pytorch-metric-learning
 	cp -r tests $(VENV)-core/  # away from the checkout, so that it is the wheel that is tested
 	cd $(VENV)-core && DTCL_RESULTS=$(CURDIR)/results OMP_NUM_THREADS=1 bin/python -m pytest -o addopts="--doctest-modules --doctest-ignore-import-errors" -n auto --dist loadfile -q $(CORE) --pyargs dtcl_core
 
+coverage: $(READY)  ## what share of the library's lines the tests reach, and which they do not; needs the extra `dev`
+	$(VENV)/bin/python -m pip install --quiet $(addprefix -c ,$(CONSTRAINTS)) -e ".[dev]"
+	OMP_NUM_THREADS=1 $(VENV)/bin/python -m coverage run -m pytest -n auto --dist loadfile -q tests -o addopts="-p no:cacheprovider"
+	$(VENV)/bin/python -m coverage combine --quiet
+	$(VENV)/bin/python -m coverage report --show-missing --skip-covered
+
 faults: $(READY)  ## kill trainers at random moments, a hundred times in each of three ways: some minutes; adds to benchmarks/faults.csv
 	$(VENV)/bin/python tests/faults.py --kills 100 --seed 0
 	$(VENV)/bin/python tests/faults.py --kills 100 --seed 1 --processes 2
 	$(VENV)/bin/python tests/faults.py --kills 100 --seed 2 --processes 2 --same
+
+fuzz: $(READY)  ## damaged files, odd command lines, kills in phases of their own: half an hour; adds to benchmarks/fuzz.csv
+	$(VENV)/bin/python tests/fuzz.py files --tries 1000
+	$(VENV)/bin/python tests/fuzz.py commands --tries 500
+	$(VENV)/bin/python tests/fuzz.py kills --tries 100
 
 notebooks: $(READY)  ## run the chapters in place and keep their text outputs, after code or results changed
 	$(VENV)/bin/python book/refresh.py

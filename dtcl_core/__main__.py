@@ -180,6 +180,12 @@ def performed(options: argparse.Namespace) -> int:
         from .launch import commands  # not before: it takes seconds
 
         return commands.COMMANDS[options.command](options)
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("pandas", "scipy", "tqdm"):
+            raise
+        told = f'the runs need {missing.name}, which the losses do not: pip install ".[study]" in a clone.'
+        print(f"error: {told}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         return STOPPED

@@ -150,7 +150,12 @@ def lbfgs(
     share = counted.to(x.dtype)[..., None]
     count = share.sum(-2).clamp(min=1)[..., 0]
     center = (x * share).sum(-2, keepdim=True) / count[..., None, None]
-    x = torch.cat([x - center, torch.ones_like(x[..., :1])], -1) * share
+    x, basis = (x - center) * share, None
+    if x.shape[-1] > x.shape[-2] and 20 * num_classes > x.shape[-2]:
+        # The optimum lies in the span of the examples; in fewer coordinates, which pay where there are many classes.
+        basis, coordinates = torch.linalg.qr(x.transpose(-1, -2))
+        x = coordinates.transpose(-1, -2)
+    x = torch.cat([x, share], -1)
     target = F.one_hot(y, num_classes).to(x.dtype)
     penalty = x.new_full((x.shape[-1],), l2 * (2.0 if num_classes == 2 else 1.0))
     penalty[-1] = 0.0
@@ -198,6 +203,7 @@ def lbfgs(
     theta = torch.where(value.isfinite()[..., None, None], theta, torch.nan)
     theta = theta - theta.mean(-2, keepdim=True)
     weight, bias = theta[..., :-1], theta[..., -1]
+    weight = weight if basis is None else weight @ basis.transpose(-1, -2)
     return LogisticModel(weight, bias - (weight @ center.transpose(-1, -2))[..., 0])
 
 

@@ -77,6 +77,17 @@ def outside_weighted(batch: Batch) -> dict[str, Tensor]:
     return {"weight": batch.num_domains * w}
 
 
+def model_aware(batch: Batch) -> dict[str, Tensor]:
+    """One temperature a batch, [R]: tau_alpha (1 + lambda A), A the mean cosine of the positive pairs, outside the gradient.
+
+    The adaptive temperature of Huang et al. 2023 (Model-Aware Contrastive Learning, ICML; tau_0 (1 + alpha (A - A_0)) with
+    alpha = lambda and A_0 = 0), without their reweighting of examples. It knows nothing of domains.
+    """
+    assert batch.lambda_ is not None
+    alignment = torch.nn.functional.cosine_similarity(batch.z, batch.z_pos, dim=-1).mean(-1).detach()
+    return {"tau": (batch.tau_alpha * (1.0 + batch.lambda_ * alignment)).clamp(min=batch.tau_min)}
+
+
 def domain_weighted_negatives(batch: Batch) -> dict[str, Tensor]:
     """Temperatures [R, N, N] from w_ij = P(D_j = d_i | z_j)."""
     return domain_weighted(batch, "negatives")
@@ -111,7 +122,8 @@ class Method:
 
     Attributes:
         title: the name the paper's tables use.
-        pairs: fills `tau_neg` and `admitted` of `losses.info_nce`; the default leaves the standard loss.
+        pairs: fills `tau_neg`, `admitted`, `weight` or `tau` (in place of tau_alpha) of `losses.info_nce`; the default leaves
+            the standard loss.
         penalty: a term [R] added to the loss.
         uses: fields of `config.Run` that the method reads beyond tau_alpha; "adversary" asks for a classifier of its own.
         jitter: whether the views' colours are jittered.
@@ -127,10 +139,12 @@ class Method:
 
     def loss(self, batch: Batch, symmetric: bool = False) -> Tensor:
         """The training loss of each run [R]."""
-        total = losses.info_nce(batch.z, batch.z_pos, batch.tau_alpha, **self.pairs(batch))
+        total = losses.info_nce(batch.z, batch.z_pos, **{"tau": batch.tau_alpha, **self.pairs(batch)})
         if symmetric:
             other = batch.swapped()
-            total = 0.5 * (total + losses.info_nce(other.z, other.z_pos, other.tau_alpha, **self.pairs(other)))
+            total = 0.5 * (
+                total + losses.info_nce(other.z, other.z_pos, **{"tau": other.tau_alpha, **self.pairs(other)})
+            )
         return total if self.penalty is None else total + self.penalty(batch)
 
 
@@ -148,5 +162,6 @@ METHODS: dict[str, Method] = {
 # Methods beside the paper's comparison: they run and are stored like the others, but no grid holds them by itself.
 VARIANTS: dict[str, Method] = {
     "dw_outside": Method("Weight Outside the Exponent", outside_weighted, uses=frozenset({"discriminator"})),
+    "macl": Method("Model-Aware Temperature", model_aware, uses=frozenset({"lambda_"})),
 }
 ALL_METHODS = ChainMap(VARIANTS, METHODS)  # in this order: the paper's come first, and what a user adds is a variant

@@ -24,6 +24,7 @@ from torch import Tensor
 from . import discriminator
 from .checks import checked_choice, checked_number
 from .config import Protocol, Run
+from .data import ColoredDigits
 from .discriminator import Fitted
 from .encoder import feature_sizes
 from .engine.checkpoint import read_checkpoint, write_checkpoint
@@ -86,6 +87,7 @@ class Stack:
         precision: "float32", "bfloat16" (convolutions; the last layer, losses and solvers stay in float32) or "auto".
         record: whether temperatures are recorded; see `engine.recorder`.
         trunk: see `choose_trunk`.
+        data: makes the data of a seed: `ColoredDigits`, or a class of its shape. Rows name no other data: store none then.
 
     Attributes:
         runs: the runs, ordered by stream.
@@ -104,6 +106,7 @@ class Stack:
         precision: str = "auto",
         record: bool = False,
         trunk: str = "auto",
+        data: Callable[..., ColoredDigits] = ColoredDigits,
     ):
         if not runs:
             raise ValueError("a stack needs at least one run.")
@@ -120,7 +123,7 @@ class Stack:
         counts = Counter(stream_of(run) for run in self.runs)
         self.counts = list(counts.values())
         self.trunk, self.path = choose_trunk(self.protocol, self.device, self.precision, trunk)
-        self.streams = Streams(list(counts), self.protocol, self.device, self.trunk)
+        self.streams = Streams(list(counts), self.protocol, self.device, self.trunk, data)
         looks = [stream for stream, count in enumerate(self.counts) for _ in range(count)]  # each run at its stream
         self.stream_of_run = torch.tensor(looks, device=self.device)
         dtype = getattr(torch, self.precision)
@@ -310,6 +313,7 @@ def train(
     precision: str = "auto",
     record: bool = False,
     trunk: str = "auto",
+    data: Callable[..., ColoredDigits] = ColoredDigits,
     checkpoint: Path | None = None,
     should_stop: Callable[[], bool] = lambda: False,
     on_restore: Callable[[Stack], None] = lambda stack: None,
@@ -320,7 +324,7 @@ def train(
     Args:
         runs: runs that share a protocol and a projector.
         device: "auto", "cpu", "cuda" or "cuda:N".
-        precision, record, trunk: see `Stack`.
+        precision, record, trunk, data: see `Stack`.
         checkpoint: file to go on from if it exists, and to write every few seconds while training. One that cannot be
             read, or belongs to other runs, is named in a warning and training starts anew.
         should_stop: asked before every step.
@@ -333,7 +337,7 @@ def train(
     Raises:
         Interrupted: when `should_stop` turned true. With a checkpoint, the epoch under way is lost, no more.
     """
-    stack = Stack(runs, device, precision, record, trunk)
+    stack = Stack(runs, device, precision, record, trunk, data)
     if checkpoint is not None and checkpoint.exists():
         try:
             stack.restore(checkpoint)
@@ -343,7 +347,7 @@ def train(
             reason = (str(error) or repr(error)).partition("\n")[0]
             told = f"checkpoint {checkpoint} is not usable ({reason}); training starts anew."
             warnings.warn(told, stacklevel=2)
-            stack = Stack(runs, device, precision, record, trunk)
+            stack = Stack(runs, device, precision, record, trunk, data)
         else:
             on_restore(stack)
     saved = time.monotonic()

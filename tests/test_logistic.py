@@ -107,7 +107,7 @@ def test_bad_arguments_are_named(l2, classes, message):
 
 @pytest.mark.parametrize(
     ("classes", "width", "scale", "l2", "apart"),
-    [(2, 5, 1.0, 1.0, 0.0), (2, 5, 1.0, 1.0, 9.0), (5, 16, 100.0, 0.01, 5.0), (3, 16, 0.01, 1.0, 1.0), (6, 3, 1.0, 1e-4, 30.0)],
+    [(2, 5, 1.0, 1.0, 0.0), (2, 5, 1.0, 1.0, 9.0), (5, 16, 100.0, 0.01, 5.0), (3, 16, 0.01, 1.0, 1.0), (6, 3, 1.0, 1e-4, 30.0), (3, 120, 1.0, 1.0, 1.0), (8, 120, 1.0, 1.0, 1.0)],
 )  # fmt: skip
 def test_lbfgs_finds_the_optimum_that_newton_finds(classes, width, scale, l2, apart):
     generator = torch.Generator().manual_seed(0)

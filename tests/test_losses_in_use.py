@@ -30,6 +30,14 @@ from dtcl_core import (
 N, K, D = 24, 6, 3
 
 
+@pytest.fixture(autouse=True)
+def fresh_compiler():
+    """Graphs of other tests do not count towards the compiler's limit of variants of one function."""
+    yield
+    if "torch._dynamo" in sys.modules:
+        torch.compiler.reset()
+
+
 @pytest.fixture
 def batch():
     generator = torch.Generator().manual_seed(3)
@@ -384,3 +392,31 @@ def test_embedding_in_chunks_keeps_one_chunks_activations_and_draws_dropout_once
     z.sum().backward()
     forward, backward = seen[:8], seen[8:]
     assert len(backward) == 8 and all(any(torch.equal(a, b) for b in backward) for a in forward)
+
+
+# --- compiled --------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        ({"negatives": "both_views"}, LinearDiscriminator),
+        ({"weighting": "pairs", "symmetric": True}, LinearDiscriminator),
+        ({"chunk_size": 7, "reduction": "none"}, MLPDiscriminator),
+        ({"negatives": "both_views", "chunk_size": 7}, None),
+        ({"features": "raw", "weighting": "pairs"}, None),
+        ({"tau_alpha": torch.tensor(0.3), "tau_beta": lambda: 0.2}, None),
+    ],
+)
+def test_every_option_compiles_without_a_graph_break(batch, options, kind):
+    z0, z1, domains = batch
+    known = None if kind is None else kind(D).fit(torch.cat([z0, z1]), torch.cat([domains, domains]))
+    loss_fn = DomainWeightedInfoNCELoss(num_domains=D, discriminator=known, **options)
+    compiled = torch.compile(loss_fn, fullgraph=True, backend="aot_eager")
+    found = []
+    for call in (loss_fn, compiled):
+        z = z0.clone().requires_grad_()
+        loss = call(z, z1, domains)
+        found.append((loss.detach(), torch.autograd.grad(loss.sum(), z)[0]))
+    for eager, fast in zip(*found):
+        torch.testing.assert_close(fast, eager)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -40,6 +41,21 @@ def test_the_losses_need_nothing_but_torch_and_numpy():
     assert not set(used) & set(HEAVY)
 
 
+@pytest.mark.parametrize("package", ["pandas", "tqdm"])
+def test_the_command_line_says_which_extra_is_missing(package):
+    code = f"import sys, runpy; sys.modules[{package!r}] = None; sys.argv = ['', 'status']; runpy.run_module('dtcl_core', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 2 and done.stdout == ""
+    assert (
+        done.stderr == f'error: the runs need {package}, which the losses do not: pip install ".[study]" in a clone.\n'
+    )
+
+
+def test_the_losses_ask_for_nothing_but_torch_and_numpy():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {Requirement(line).name for line in project["dependencies"]} == {"torch", "numpy"}
+
+
 def test_public_names_are_found_and_others_are_not():
     for name in dtcl_core.__all__:
         assert getattr(dtcl_core, name).__name__ == name and name in dir(dtcl_core)
@@ -51,6 +67,7 @@ def test_the_exact_environment_names_every_package_that_is_asked_for():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     asked = [
         *project["dependencies"],
+        *project["optional-dependencies"]["study"],
         *project["optional-dependencies"]["book"],
         *project["optional-dependencies"]["test"],
     ]
@@ -65,6 +82,7 @@ def test_the_exact_environment_names_every_package_that_is_asked_for():
 def site(tmp_path_factory):
     """The package as a wheel installs it, in a folder of its own."""
     folder = tmp_path_factory.mktemp("wheel")
+    shutil.rmtree(ROOT / "build", ignore_errors=True)  # modules that have moved since would be packaged again
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(folder)]
     subprocess.run([*build, str(ROOT)], check=True, capture_output=True)
     (wheel,) = folder.glob("dtcl-*.whl")
@@ -109,6 +127,9 @@ def test_the_wheel_holds_what_is_needed_and_works_alone(site, tmp_path):
     assert {path.name for path in site.iterdir()} == {"dtcl_core", next(site.glob("*.dist-info")).name}
     tags = next(site.glob("*.dist-info/WHEEL")).read_text()
     assert "Root-Is-Purelib: true" in tags and "Tag: py3-none-any" in tags, "compiled where it is used"
+    told = next(site.glob("*.dist-info/METADATA")).read_text()
+    assert "License-Expression: MIT AND CC-BY-SA-3.0\n" in told and f"\nVersion: {dtcl_core.__version__}\n" in told
+    assert {path.name for path in site.glob("*.dist-info/licenses/*")} == {"LICENSE", "LICENSE-digits"}
     code = f"import sys; sys.path.insert(0, {str(site)!r})\n{USE}\nassert dtcl_core.__file__.startswith({str(site)!r})"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr

@@ -76,6 +76,11 @@ def test_every_page_is_built_and_every_link_leads_somewhere(book):
     assert checked > 20 * len(PAGES)
 
 
+@pytest.mark.parametrize("page", ["intro", "references"])
+def test_the_paper_is_a_click_away(book, page):
+    assert "https://arxiv.org/abs/2601.07748" in Links((book / f"{page}.html").read_text()).links
+
+
 def test_pages_load_nothing_from_elsewhere(book):
     for path in book.glob("*.html"):
         assert not [src for src in Links(path.read_text()).loaded if re.match(r"(https?:)?//", src)], path.name

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from dtcl_core import evaluate, pretrain
+from dtcl_core import evaluate, losses, pretrain
 from dtcl_core.config import Protocol, Run
 from dtcl_core.data import SPLITS
 from dtcl_core.encoder import Encoder
@@ -569,3 +569,23 @@ def test_nothing_waits_for_the_gpu_inside_an_epoch(all_methods):
         stack.train_epoch()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+def test_the_model_aware_temperature_follows_the_alignment_and_is_a_constant_to_the_gradient(tiny):
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(3, 20, 5, generator=generator, dtype=torch.float64)
+    noise = torch.tensor([0.0, 0.5, 5.0], dtype=torch.float64)[:, None, None]
+    z_pos = z + noise * torch.randn(3, 20, 5, generator=generator, dtype=torch.float64)
+    tau_alpha, lambda_ = torch.tensor([0.2, 0.2, 0.3]), torch.tensor([1.0, 0.5, 0.5])
+    z.requires_grad_()
+    batch = Batch(z, z_pos, torch.zeros(3, 20), 2, tau_alpha, 0.01, lambda_=lambda_)
+    total = ALL_METHODS["macl"].loss(batch)
+    cosines = [[torch.cosine_similarity(a, b, dim=0).item() for a, b in zip(z[r], z_pos[r])] for r in range(3)]
+    tau = [tau_alpha[r].item() * (1 + lambda_[r].item() * sum(cosines[r]) / 20) for r in range(3)]
+    assert tau[0] == pytest.approx(0.4), "twice as warm where positives are alike"
+    expected = torch.stack([losses.info_nce(z[r], z_pos[r], tau[r]) for r in range(3)])
+    torch.testing.assert_close(total, expected, rtol=1e-6, atol=1e-6)
+    for ours, reference in zip(*(torch.autograd.grad(value.sum(), z) for value in (total, expected))):
+        torch.testing.assert_close(ours, reference, rtol=1e-5, atol=1e-7)
+    stack = steps_of([Run("macl", 0.2, lambda_=0.5, protocol=tiny), Run("standard", 0.2, protocol=tiny)], 1)
+    assert stack.losses[-1].isfinite().all() and stack.losses[-1][0] != stack.losses[-1][1]

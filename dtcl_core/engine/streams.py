@@ -42,6 +42,7 @@ class Streams:
     """The data of V streams on a device, and the views drawn for one epoch at a time.
 
     Args:
+        data: makes the data of a seed and sigma: `ColoredDigits`, or a class of its shape.
         trunk: what the images are made for; None for PyTorch's operators. With one, images that are gray times a colour are
             `Tinted`, and masks are bits.
 
@@ -51,10 +52,17 @@ class Streams:
         order: [V, N] the order of the drawn epoch.
     """
 
-    def __init__(self, streams: Sequence[Stream], protocol: Protocol, device: torch.device, trunk: Trunk | None = None):
+    def __init__(
+        self,
+        streams: Sequence[Stream],
+        protocol: Protocol,
+        device: torch.device,
+        trunk: Trunk | None = None,
+        data: Callable[..., ColoredDigits] = ColoredDigits,
+    ):
         self.streams, self.protocol, self.device, self.trunk = list(streams), protocol, device, trunk
         made = {
-            (s.seed, s.sigma): ColoredDigits(
+            (s.seed, s.sigma): data(
                 s.sigma,
                 s.seed,
                 color_clipping=protocol.color_clipping,

@@ -127,7 +127,8 @@ class DomainAdversary(nn.Module):
                 module, which would be compiled anew for every other number.
 
         Raises:
-            ValueError: for shapes that do not agree, values that are not finite, domains out of range, or progress that is outside [0, 1], or missing though needed.
+            ValueError: for shapes that do not agree, values that are not finite, domains out of range, or progress that is
+                outside [0, 1], or missing though needed.
         """
         if self.validate and not torch.compiler.is_compiling():
             check_embeddings(z, domains, self.num_domains, needed=True)

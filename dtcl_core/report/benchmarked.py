@@ -10,7 +10,7 @@ import pandas as pd
 
 from ..analysis.intervals import Interval, holm_confidences, mean_interval, p_value, paired_difference
 from ..config import METRICS, Run
-from ..experiments import BESIDE, OUTSIDE, REGISTRY
+from ..experiments import REGISTRY
 from ..launch import local
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -41,6 +41,12 @@ def memory(device: str = "cpu") -> pd.DataFrame:
     """Peak memory (MB) and seconds of the paper's loss, forward and backward, whole and in chunks of anchors."""
     table = load(f"memory_{device}")
     return table if table.empty else table[["examples", "chunk_size", "peak_mb", "seconds"]]
+
+
+def discriminator(device: str = "cpu") -> pd.DataFrame:
+    """Milliseconds of losses, forward and backward: plain, with a discriminator that is given, and with one fitted on the batch."""
+    table = load(f"discriminator_{device}")
+    return table if table.empty else table[["batch", "width", "domains", "plain_ms", "given_ms", "fitted_ms"]]
 
 
 def growth(frame: pd.DataFrame) -> float:
@@ -147,8 +153,7 @@ def _gpu_targets(folder: Path | None) -> list[tuple[str, ...]]:
 
 def papers_runs() -> list[Run]:
     """All the pre-trainings behind the paper's tables and figures, each once."""
-    names = [name for name in REGISTRY if name not in (*BESIDE, *OUTSIDE)]
-    return list(dict.fromkeys(run for name in names for run in REGISTRY[name].runs("paper")))
+    return list(dict.fromkeys(run for e in REGISTRY.values() if e.selects for run in e.runs("paper")))
 
 
 def core_hours(folder: Path | None = None) -> float:

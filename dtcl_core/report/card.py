@@ -84,7 +84,7 @@ class Card:
         link: what a claim links to; {number} in it stands for the claim's.
     """
 
-    def __init__(self, rulings: Mapping[str, Mapping[int, Ruling]], link: str = "claims.html"):
+    def __init__(self, rulings: Mapping[str, Mapping[int, Ruling]], link: str = "claims.html#claim-{number}"):
         self.table, self.link = table(rulings), link
 
     def __repr__(self) -> str:

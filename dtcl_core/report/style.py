@@ -19,6 +19,7 @@ METHOD_COLORS = {
     "dw_pairs": "#D55E00",
     "color_jitter": "#7F7F7F",
     "dw_outside": "#0072B2",
+    "macl": "#8C6BB1",
 }
 OTHER_COLOR = "#222222"
 METRIC_TITLES = {

@@ -1,0 +1,157 @@
+"""The domain-weighted loss as one of pytorch-metric-learning's, for its miners, reducers and wrappers.
+
+It needs ``pip install pytorch-metric-learning``. Its wrappers hand on labels, not domains; so domains can travel in the labels:
+
+- `DistributedLossWrapper`, `CrossBatchMemory`, `MultipleLosses`: make the loss with ``packed=True``, and call with
+  ``with_domains(labels, domains, num_domains)`` in place of the labels;
+- `SelfSupervisedLoss`, which makes labels up: set ``loss.domains = domains`` before each call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from pytorch_metric_learning.distances import CosineSimilarity
+from pytorch_metric_learning.losses import BaseMetricLossFunction
+from pytorch_metric_learning.reducers import AvgNonZeroReducer
+from pytorch_metric_learning.utils import common_functions
+from pytorch_metric_learning.utils.loss_and_miner_utils import convert_to_pairs
+from torch import Tensor
+
+from ..checks import checked_choice
+from ..losses import anchor_losses, cosine_similarity, pair_temperature
+from .candidates import Anchors, Candidates
+from .inputs import check_embeddings, current, setting
+from .weigher import HasPosterior, Setting, Weigher
+
+
+def with_domains(labels: Tensor, domains: Tensor, num_domains: int) -> Tensor:
+    """Labels int [N] that carry domains int [N] with them; a negative domain is an unknown one.
+
+    >>> without_domains(with_domains(torch.tensor([4, 7]), torch.tensor([-1, 2]), 3), 3)
+    (tensor([4, 7]), tensor([-1,  2]))
+    """
+    return labels * (num_domains + 1) + domains.clamp(min=-1) + 1
+
+
+def without_domains(packed: Tensor, num_domains: int) -> tuple[Tensor, Tensor]:
+    """The labels and domains that `with_domains` put together."""
+    return packed.div(num_domains + 1, rounding_mode="floor"), packed.remainder(num_domains + 1) - 1
+
+
+class DomainWeightedLoss(BaseMetricLossFunction):
+    """Supervised contrast with the paper's temperatures; at tau_beta = 0 it is `pytorch_metric_learning.losses.SupConLoss`.
+
+    Args:
+        tau_alpha, tau_beta, num_domains, weighting, tau_min, discriminator, l2, features: see
+            `modules.DomainWeightedInfoNCELoss`.
+        packed: whether labels carry the domains with them; see `with_domains`.
+        kwargs: those of every loss there, such as `reducer`.
+
+    Called with (embeddings [N, k], labels [N], indices_tuple, ref_emb [M, k], ref_labels [M], domains [N], ref_domains [M]). With
+    an `indices_tuple` of a miner, only the pairs that it names are positives or negatives. Losses are one an anchor. Without a
+    discriminator one is fitted on embeddings and references together; give one where the references hold the batch again,
+    as the memory of `CrossBatchMemory` does.
+    """
+
+    def __init__(
+        self,
+        tau_alpha: Setting = 0.1,
+        tau_beta: Setting = 0.1,
+        *,
+        num_domains: int,
+        weighting: str = "negatives",
+        tau_min: Setting = 0.01,
+        discriminator: HasPosterior | None = None,
+        l2: float = 1.0,
+        features: str = "l2",
+        packed: bool = False,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        common_functions.assert_distance_type(self, CosineSimilarity)
+        self.weigher = Weigher(tau_beta, tau_min, num_domains, weighting, discriminator, l2, features)
+        self.tau_alpha = setting("tau_alpha", tau_alpha, above=True)
+        self.packed = checked_choice("packed", packed, (True, False))
+        self.domains: Tensor | None = None  # of the next call, where it is given none
+
+    def get_default_distance(self) -> CosineSimilarity:
+        """The only one there is."""
+        return CosineSimilarity()
+
+    def get_default_reducer(self) -> AvgNonZeroReducer:
+        """The mean over anchors that have a positive, as of `SupConLoss`."""
+        return AvgNonZeroReducer()
+
+    def forward(
+        self,
+        embeddings: Tensor,
+        labels: Tensor | None = None,
+        indices_tuple: tuple[Tensor, ...] | None = None,
+        ref_emb: Tensor | None = None,
+        ref_labels: Tensor | None = None,
+        domains: Tensor | None = None,
+        ref_domains: Tensor | None = None,
+    ) -> Tensor:
+        """The loss; see the class.
+
+        Raises:
+            ValueError: for labels that are missing, or domains that are missing, out of range or of another number.
+        """
+        if labels is None or (ref_emb is not None and ref_labels is None):
+            raise ValueError("labels are needed, and ref_labels with ref_emb.")
+        if self.packed:
+            labels, domains = without_domains(labels, self.weigher.num_domains)
+            if ref_labels is not None:
+                ref_labels, ref_domains = without_domains(ref_labels, self.weigher.num_domains)
+        elif domains is None and self.domains is not None:  # a wrapper may have put several views after each other
+            domains = self.domains.repeat(len(embeddings) // max(len(self.domains), 1))
+            ref_domains = self.domains if ref_emb is not None else None
+        self.domains = None
+        ref_domains = domains if ref_emb is None else ref_domains
+        for z, d in ((embeddings, domains), (embeddings if ref_emb is None else ref_emb, ref_domains)):
+            check_embeddings(z, d, self.weigher.num_domains, "embeddings", needed=self.weigher.needs_domains)
+        self._domains = domains, ref_domains
+        return super().forward(embeddings, labels, indices_tuple, ref_emb, ref_labels)
+
+    def compute_loss(
+        self,
+        embeddings: Tensor,
+        labels: Tensor,
+        indices_tuple: tuple[Tensor, ...] | None,
+        ref_emb: Tensor,
+        ref_labels: Tensor,
+    ) -> dict[str, dict[str, Any]]:
+        """The loss of each anchor, for a reducer."""
+        domains, ref_domains = (None if d is None else d.to(embeddings.device) for d in self._domains)
+        itself = ref_emb is embeddings
+        if indices_tuple is None:
+            compared = torch.ones(len(embeddings), len(ref_emb), dtype=torch.bool, device=embeddings.device)
+            compared = compared.fill_diagonal_(False) if itself else compared
+        else:
+            a1, p, a2, n = convert_to_pairs(indices_tuple, labels, ref_labels)
+            compared = torch.zeros(len(embeddings), len(ref_emb), dtype=torch.bool, device=embeddings.device)
+            compared[a1, p] = compared[a2, n] = True
+        z = embeddings if itself else torch.cat([embeddings, ref_emb])
+        d = domains if itself or domains is None or ref_domains is None else torch.cat([domains, ref_domains])
+        predict = self.weigher.predictor(z, d, gather=False, validate=False)
+        anchors, candidates = self.weigher.weighed(
+            Anchors(embeddings, labels, domains=domains), Candidates(ref_emb, ref_labels), predict, False, False
+        )
+        assert anchors.belief is not None and candidates.posterior is not None
+        similarity = cosine_similarity(embeddings, ref_emb)
+        tau = self.weigher.temperatures(current("tau_alpha", self.tau_alpha, above=True))
+        w = (anchors.belief @ candidates.posterior.T).to(similarity)
+        each = anchor_losses(
+            similarity,
+            tau.tau_alpha,
+            positive=compared & (labels[:, None] == ref_labels),
+            tau_neg=pair_temperature(w, tau.tau_alpha, tau.tau_beta, tau.tau_min, tau.num_domains),
+            admitted=compared,
+        ).to(embeddings.dtype)
+        indices = torch.arange(len(each), device=each.device)
+        return {"loss": {"losses": each, "indices": indices, "reduction_type": "element"}}
+
+
+DomainWeightedLoss.__name__ = "SupConLoss"  # what its wrappers ask of a loss that they accept is its name

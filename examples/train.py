@@ -1,0 +1,101 @@
+"""Contrastive pre-training with domain-aware temperatures on images of your own, in folders FOLDER/DOMAIN/CLASS/IMAGE.
+
+    pip install . torchvision
+    python examples/train.py FOLDER                     # --help says what can be set; --log DIR writes for TensorBoard
+
+ResNet-18 with SimCLR's head. After each epoch: the loss, what the temperatures were, and how well linear probes of the
+backbone, fitted on half of the images, name class and domain of the other half. With --unseen DOMAIN that folder takes no
+part in the training, and the class is also named there.
+"""
+
+import argparse
+from pathlib import Path
+
+import torch
+import torchvision
+from torch import nn
+from torch.utils.data import DataLoader, Subset
+from torchvision.transforms import v2
+
+from dtcl_core import DomainWeightedInfoNCELoss, logistic
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("folder")
+for name, default in (("epochs", 20), ("batch", 256), ("size", 96), ("tau_alpha", 0.2), ("tau_beta", 0.2), ("seed", 0)):
+    parser.add_argument(f"--{name}", type=type(default), default=default)
+parser.add_argument("--unseen", help="a domain kept for testing")
+parser.add_argument("--log", help="folder for TensorBoard (pip install tensorboard)")
+options = parser.parse_args()
+torch.manual_seed(options.seed)
+device = "cuda" if torch.cuda.is_available() else "cpu"
+
+plain = v2.Compose([v2.Resize((options.size, options.size)), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
+blur = v2.GaussianBlur(options.size // 20 * 2 + 1)
+augmented = v2.Compose(
+    [
+        v2.RandomResizedCrop(options.size, (0.3, 1.0)),
+        v2.RandomApply([v2.ColorJitter(0.4, 0.4, 0.4)]),
+        blur,
+        *plain.transforms[1:],
+    ]
+)
+
+
+def two_views(image):
+    return augmented(image), augmented(image)
+
+
+views, images = (torchvision.datasets.ImageFolder(options.folder, transform) for transform in (two_views, plain))
+names = sorted({Path(path).parent.name for path, _ in images.samples})
+labels = torch.tensor([names.index(Path(path).parent.name) for path, _ in images.samples])
+domains = torch.tensor(images.targets)  # to torchvision the first folder is the class, to us it is the domain
+unseen = (
+    domains == images.class_to_idx[options.unseen] if options.unseen else torch.zeros(len(domains), dtype=torch.bool)
+)
+known = domains[~unseen].unique()
+order = torch.full((len(images.classes),), -1).index_copy(
+    0, known, torch.arange(len(known))
+)  # 0 ... N_D - 1, unseen -1
+
+backbone = torchvision.models.resnet18()
+backbone.fc = nn.Identity()
+head = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 128))
+net = nn.Sequential(backbone, head).to(device)
+loss_fn = DomainWeightedInfoNCELoss(options.tau_alpha, options.tau_beta, num_domains=len(known), negatives="both_views")
+optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=1e-4)
+train = Subset(views, (~unseen).nonzero()[:, 0].tolist())
+loader = DataLoader(train, min(options.batch, len(train)), shuffle=True, drop_last=True)
+
+
+@torch.no_grad()
+def accuracies():
+    backbone.eval()
+    z = torch.cat([backbone(x.to(device)).cpu() for x, _ in DataLoader(images, options.batch)]).double()
+    z = (z - z[~unseen].mean(0)) / (z[~unseen].std(0) + 1e-6)
+    fit, test = (~unseen).nonzero()[:, 0][torch.randperm(int((~unseen).sum()))].chunk(2)
+    told = {}
+    for name, target, count in (("class", labels, len(names)), ("domain", order[domains], len(known))):
+        probe = logistic.fit(z[fit], target[fit], max(count, 2), solver="lbfgs")
+        told[f"{name} accuracy"] = logistic.accuracy(probe, z[test], target[test]).item()
+        if name == "class" and unseen.any():
+            told["class accuracy where unseen"] = logistic.accuracy(probe, z[unseen], target[unseen]).item()
+    return told
+
+
+for epoch in range(options.epochs):
+    total = 0.0
+    for (x0, x1), domain in loader:
+        z0, z1 = net.train()(torch.cat([x0, x1]).to(device)).chunk(2)
+        loss = loss_fn(z0, z1, order[domain].to(device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += loss.item() / len(loader)
+    figures = {"loss": total, **loss_fn.last, **accuracies()}
+    print(f"epoch {epoch + 1}: " + ", ".join(f"{name} {value:.3f}" for name, value in figures.items()), flush=True)
+    if options.log:
+        from torch.utils.tensorboard import SummaryWriter
+
+        with SummaryWriter(options.log) as writer:
+            for name, value in figures.items():
+                writer.add_scalar(name, value, epoch)

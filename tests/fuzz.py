@@ -1,0 +1,375 @@
+"""Damaged files, odd command lines, and kills where the trainer's harness (`faults.py`) does not look, by the hundred.
+
+    python tests/fuzz.py files --tries 1000      # rows, traces, checkpoints and networks, changed in some way
+    python tests/fuzz.py commands --tries 500    # command lines of words and values that fit, nearly fit or do not
+    python tests/fuzz.py kills --tries 100       # while the trunk is compiled, networks are written, stores are merged
+
+`make fuzz` runs the three. Each try ends in one of four ways: *as before* (every number is what it was, nothing is said), *named*
+(something is lost or refused, and a message names it), *silent* (a number differs, or is lost, without a word) or *failed* (an
+error that nobody explains). The last two must not happen. Counts are added to `benchmarks/fuzz.csv`, which the book shows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import torch
+from faults import add_line, code
+
+from dtcl_core import __main__ as command_line
+from dtcl_core import pretrain
+from dtcl_core.config import Protocol, Run
+from dtcl_core.engine import encoder_files
+from dtcl_core.launch import local
+from dtcl_core.methods import METHODS
+from dtcl_core.presets import EXPERIMENTS, PRESETS
+from dtcl_core.results import Store
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "benchmarks" / "fuzz.csv"
+ENDS = ("as before", "named", "silent", "failed")
+TINY = Protocol(split_sizes=(224, 40, 40, 40), batch_size=64, channels=(8, 8, 8), epochs=2)
+RUNS = [Run("dw_pairs", 0.2, 0.1, protocol=TINY), Run("dann", 0.2, lambda_=0.5, protocol=TINY), Run(protocol=TINY)]
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def damaged(content: bytes, other: bytes, rng: random.Random) -> bytes:
+    """Some of a file's bytes changed, lost, doubled or replaced; or another file's in their place."""
+    a, b = sorted(rng.randrange(len(content) + 1) for _ in range(2))
+    kinds: list[Callable[[], bytes]] = [
+        lambda: content[:a] + bytes([content[a % len(content)] ^ 1 << rng.randrange(8)]) + content[a + 1 :],
+        lambda: content[:a],
+        lambda: content[a:],
+        lambda: content[:a] + content[b:],
+        lambda: content[:b] + content[a:b] + content[b:],
+        lambda: content[:a] + rng.randbytes(b - a) + content[b:],
+        lambda: content[:a] + bytes(b - a) + content[b:],
+        lambda: content + rng.randbytes(1 + a % 64),
+        lambda: content.replace(b"0.", b"0.9", 1) if b"0." in content else content[::-1],
+        lambda: other,
+        lambda: b"",
+    ]
+    return rng.choice(kinds)()
+
+
+def with_copied_row(store: Store, rng: random.Random) -> str:
+    """A shard such as another machine might leave: a sound row of a run that is there, with another number and age."""
+    row = dict(rng.choice(list(store.rows().values())))
+    del row["shard"], row["digest"]
+    row["metrics"] = json.loads(json.dumps(row["metrics"]))
+    row["metrics"]["0.01"]["test_ood"] = rng.random()
+    created = f"{rng.randrange(1990, 2100)}-01-01T00:00:00+00:00"
+    return store.add([{**row, "provenance": {**row["provenance"], "created": created}}]).name
+
+
+def plain(state: Any) -> Any:
+    """A nested state as plain values, to be compared."""
+    if isinstance(state, torch.Tensor):
+        return state.tolist()
+    if isinstance(state, dict):
+        return {key: plain(value) for key, value in state.items()}
+    return [plain(value) for value in state] if isinstance(state, (list, tuple)) else state
+
+
+def stored(store: Store) -> dict[str, Any]:
+    """Everything that is read from a store: metrics, traces and networks by run."""
+    rows = store.rows()
+    found: dict[str, Any] = {f"row {key}": row["metrics"] for key, row in rows.items()}
+    found |= {f"trace {run.key}": trace.to_dict() for run in RUNS if (trace := store.trace(run)) is not None}
+    for key, row in rows.items():
+        if (encoder := store.encoder(row)) is not None:
+            found[f"network {key}"] = plain(encoder.state_dict())
+    return found
+
+
+def read(store: Store, checkpoint: Path) -> dict[str, Any]:
+    """Everything that is read from a store, and the state of a checkpoint."""
+    found = stored(store)
+    stack = pretrain.Stack(RUNS, "cpu", record=True)
+    try:
+        stack.restore(checkpoint)
+        found["checkpoint"] = plain(stack.state())
+    except ValueError as error:
+        warnings.warn(f"{checkpoint.name}: {error}", stacklevel=1)
+    return found
+
+
+def outcome(store: Store, checkpoint: Path, sound: dict[str, Any], name: str) -> str:
+    """How a try with a file of that name ends."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        try:
+            found = read(store, checkpoint)
+        except Exception as error:  # whatever it is, nobody explains it
+            print(f"{name}: {error!r}")
+            return "failed"
+    said = any(name in str(w.message) for w in told)
+    if any(found[key] != sound.get(key) for key in found):
+        return "silent"  # a number is not what it was: no word makes that good
+    if len(found) < len(sound) and not said:
+        return "silent"
+    return "named" if said else "as before"
+
+
+def trained(folder: Path) -> tuple[Store, Path]:
+    """A store with three runs, pinned, each with a trace and a network, and a checkpoint of their stack on the way."""
+    store, checkpoint = Store(folder / "store"), folder / "store" / "stack.pt"
+    local.compute(RUNS, store, "cpu", record=lambda run: True, quiet=True)
+    store.pin()
+    stack = pretrain.Stack(RUNS, "cpu", record=True)
+    stack.train_epoch()
+    pretrain.write_checkpoint(stack.state(), checkpoint)
+    return store, checkpoint
+
+
+def fuzz_files(tries: int, rng: random.Random, folder: Path) -> dict[str, Counter]:
+    """Change one file a try, read everything, and put the file back."""
+    store, checkpoint = trained(folder)
+    sound, counts = read(store, checkpoint), {}
+    kinds = {
+        "rows": sorted(store.rows_path.iterdir()),
+        "traces": sorted(store.traces_path.iterdir()),
+        "networks": sorted(store.encoders_path.iterdir()),
+        "checkpoints": [checkpoint],
+    }
+    for number in range(tries):
+        kind = (*kinds, "copied rows")[number % (len(kinds) + 1)]
+        if kind == "copied rows":
+            name = with_copied_row(store, rng)
+            end = outcome(store, checkpoint, sound, name)
+            (store.rows_path / name).unlink()
+        else:
+            path, others = rng.choice(kinds[kind]), [p for paths in kinds.values() for p in paths]
+            whole = path.read_bytes()
+            path.write_bytes(damaged(whole, rng.choice(others).read_bytes(), rng))
+            end = outcome(store, checkpoint, sound, path.name)
+            path.write_bytes(whole)
+        counts.setdefault(kind, Counter())[end] += 1
+    return counts
+
+
+# --- command lines --------------------------------------------------------------------------------------------------
+
+
+class Reached(BaseException):
+    """Training would begin here."""
+
+
+VALUES = ["0", "1", "-1", "2", "1e400", "nan", "inf", "", " ", "0/2", "1/2", "2/2", "a/b", "cpu", "cuda", "auto", "tpu", "float16",
+          "float32", "smoke", "core", "all", "standard", "dw_pairs,dw_pairs", "0.1,", "9" * 400, "é\n\x1b[31m", "/nowhere",
+          "--", "ray", "local", "25", "0.1", "-5"]  # fmt: skip
+OPTIONS = ["--preset", "--device", "--methods", "--sigma", "--tau-alpha", "--seeds", "--epochs", "--fresh", "--shard", "--time-limit",
+           "--precision", "--engine", "--stack-size", "--results", "--json", "-n", "--seed", "--max-epochs", "--exact", "--help",
+           "--version", "--sead", "-x"]  # fmt: skip
+
+
+def a_line(rng: random.Random) -> list[str]:
+    """A command with up to four options, most of which have a value."""
+    words = [rng.choice(["run"] * 8 + ["audit"] * 3 + ["status", "check", "rnu", "", "--help"])]
+    if words[0] == "run" and rng.random() < 0.95:
+        words.append(rng.choice([*EXPERIMENTS, *EXPERIMENTS, "main", "", "MAIN_TABLE"]))
+    for _ in range(rng.randrange(5)):
+        words.append(rng.choice(OPTIONS))
+        pool = {"--preset": list(PRESETS), "--methods": list(METHODS)}.get(words[-1], VALUES)
+        words += [rng.choice([*pool, *VALUES[:8]])] if rng.random() < 0.8 else []
+    return words
+
+
+def fuzz_commands(tries: int, rng: random.Random, folder: Path) -> dict[str, Counter]:
+    """Each line must run, or be refused in a line; where training would begin, it stops."""
+
+    def reached(*_: Any, **__: Any) -> None:
+        raise Reached
+
+    counts: Counter = Counter()
+    os.environ["DTCL_RESULTS"] = str(folder / "store")
+    Store().rows_path.mkdir(parents=True)
+    before = pretrain.train, local.compute, os.getcwd()
+    pretrain.train = local.compute = reached
+    os.chdir(folder)
+    try:
+        for _ in range(tries):
+            counts[answer(a_line(rng))] += 1
+    finally:
+        pretrain.train, local.compute = before[:2]
+        os.chdir(before[2])
+        del os.environ["DTCL_RESULTS"]
+    return {"command lines": counts}
+
+
+def answer(line: list[str]) -> str:
+    """How a command line ends: it runs, or is refused in one line that can be read."""
+    if line[:1] == ["check"] and "--help" not in line:
+        line = ["check", "--device", "tpu"]  # it would measure for a minute
+    said, errors = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(errors), warnings.catch_warnings():
+        try:
+            status = command_line.main(line)
+        except Reached:
+            return "as before"
+        except SystemExit as ending:
+            status = ending.code
+        except BaseException as error:
+            print(f"{line}: {error!r}", file=sys.__stderr__)
+            return "failed"
+    if not status:
+        return "as before" if said.getvalue() else "silent"
+    last = (errors.getvalue() + said.getvalue()).rstrip("\n").splitlines()[-1:]
+    readable = bool(last) and last[0].isprintable() and len(last[0]) < 1000
+    return "named" if readable else "silent"
+
+
+# --- kills ----------------------------------------------------------------------------------------------------------
+
+
+COMPILE = "from dtcl_core.engine import native; native.load((16, 16, 32)); print('loaded')"
+
+
+def kill_while_it_compiles(rng: random.Random, folder: Path) -> str:
+    """The trunk's compiler is killed with its caller; the next caller must have a library that works."""
+    cache = folder / f"cache-{rng.random()}"
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", COMPILE]
+    child = subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(rng.uniform(1.0, 12.0))
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    again = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    shutil.rmtree(cache, ignore_errors=True)
+    return "as before" if again.stdout.strip() == "loaded" and not again.stderr else "failed"
+
+
+def killed(work: Callable[[], None], rng: random.Random, seconds: float) -> None:
+    """Fork, do the work there again and again, and kill it at a random moment."""
+    child = os.fork()
+    if not child:
+        with contextlib.suppress(BaseException):
+            while True:
+                work()
+        os._exit(0)
+    time.sleep(rng.uniform(0.0, seconds))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
+def kill_while_it_writes_networks(store: Store, rng: random.Random, folder: Path) -> str:
+    """Whatever network has its name by then is whole."""
+    target, row = folder / f"networks-{rng.random()}", next(iter(store.rows().values()))
+    target.mkdir()
+    encoder, run = encoder_files.read(row, store.encoders_path), Run.from_dict(row["run"])
+
+    def write() -> None:
+        with torch.no_grad():
+            encoder.weight += 1e-3
+        encoder_files.write(encoder, [run], target)
+
+    killed(write, rng, 0.3)
+    for path in target.glob("*.npz"):
+        try:
+            encoder_files.read({**row, "encoder": {"file": path.name, "place": 0}}, target)
+        except ValueError:
+            return "failed"
+    left = [path for path in target.iterdir() if path.suffix not in (".npz", ".tmp")]
+    shutil.rmtree(target)
+    return "failed" if left else "as before"
+
+
+def kill_while_it_merges(store: Store, sound: dict[str, Any], rng: random.Random, folder: Path) -> str:
+    """Rows, traces and networks are copied byte by byte, as `cp` does; a half copy is named, and copying again mends it."""
+    target = Store(folder / f"merged-{rng.random()}")
+
+    def copy() -> None:
+        for path in sorted(p for p in store.path.rglob("*") if p.is_file()):
+            there = target.path / path.relative_to(store.path)
+            there.parent.mkdir(parents=True, exist_ok=True)
+            with open(there, "wb", buffering=0) as file:
+                for byte in range(0, len(content := path.read_bytes()), 97):
+                    file.write(content[byte : byte + 97])
+
+    killed(copy, rng, 0.1)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        half = stored(target)
+    torn = [
+        path
+        for path in (*target.rows_path.glob("*"), *target.traces_path.glob("*"))
+        if path.read_bytes() != (store.path / path.relative_to(target.path)).read_bytes()
+    ]
+    unnamed = [path for path in torn if not any(path.name in str(w.message) for w in told)]
+    if unnamed or any(half[key] != sound[key] for key in half):
+        return "silent"
+    subprocess.run(["cp", "-r", f"{store.path}/.", str(target.path)], check=True)
+    mended = stored(target) == sound
+    shutil.rmtree(target.path)
+    return ("named" if torn else "as before") if mended else "failed"
+
+
+PHASES = ("compiling the trunk", "writing networks", "merging stores", "writing networks", "merging stores")
+
+
+def fuzz_kills(tries: int, rng: random.Random, folder: Path) -> dict[str, Counter]:
+    """A fifth of the tries while it compiles, which takes longest; the others shared out."""
+    torch.set_num_threads(1)
+    store, _ = trained(folder)
+    sound = stored(store)
+    counts: dict[str, Counter] = {}
+    for number in range(tries):
+        phase = PHASES[number % len(PHASES)]
+        if phase == "compiling the trunk":
+            end = kill_while_it_compiles(rng, folder)
+        elif phase == "writing networks":
+            end = kill_while_it_writes_networks(store, rng, folder)
+        else:
+            end = kill_while_it_merges(store, sound, rng, folder)
+        counts.setdefault(phase, Counter())[end] += 1
+    return counts
+
+
+FUZZERS = {"files": fuzz_files, "commands": fuzz_commands, "kills": fuzz_kills}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=FUZZERS)
+    parser.add_argument("--tries", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--look-only", action="store_true", help="add nothing to benchmarks/fuzz.csv")
+    options = parser.parse_args()
+    tested = code()  # a file may be edited while this runs
+    with tempfile.TemporaryDirectory() as name:
+        found = FUZZERS[options.what](options.tries, random.Random(options.seed), Path(name))
+    for what, counts in found.items():
+        row = {"what": what, "tries": counts.total(), **{end: counts[end] for end in ENDS}, "seed": options.seed, "code": tested,
+               "torch": torch.__version__, "date": date.today().isoformat()}  # fmt: skip
+        print(", ".join(f"{name} {value}" for name, value in row.items()))
+        if not options.look_only:
+            add_line(row, OUT)
+    bad = sum(counts["silent"] + counts["failed"] for counts in found.values())
+    sys.exit(f"{bad} tries ended silently or failed." if bad else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""The examples run as typed, on a few images."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+KEPT = ("0", "1")  # digits
+pytest.importorskip("torchvision")
+
+
+def run(*command, cwd):
+    done = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, cwd=cwd, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_folder_of_images_is_trained_on(tmp_path):
+    run(EXAMPLES / "colored_digits.py", "images", cwd=tmp_path)
+    for folder in (tmp_path / "images").glob("*/*"):
+        if folder.name not in KEPT:
+            shutil.rmtree(folder)
+        for image in sorted(folder.glob("*.png"))[10:]:
+            image.unlink()
+    told = run(
+        EXAMPLES / "train.py", "images", "--size", 32, "--epochs", 2, "--batch", 20, "--unseen", "green", cwd=tmp_path
+    )
+    lines = told.splitlines()
+    assert len(lines) == 2 and lines[1].startswith("epoch 2: loss ")
+    figures = dict(part.rsplit(" ", 1) for part in lines[1].removeprefix("epoch 2: ").split(", "))
+    assert {"loss", "tau_within", "tau_across", "clipped", "discriminator_accuracy", "class accuracy"} <= set(figures)
+    assert "class accuracy where unseen" in figures and all(0 <= float(v) < 100 for v in figures.values())
+    assert float(figures["tau_within"]) < float(figures["tau_across"])
+
+
+def test_the_notebook_calls_the_scripts_that_are_there():
+    cells = json.loads((EXAMPLES / "train.ipynb").read_text())["cells"]
+    calls = [line.split() for cell in cells for line in cell["source"] if line.startswith("%run")]
+    assert [name for _, name, *_ in calls] == ["colored_digits.py", "train.py"]
+    known = (EXAMPLES / "train.py").read_text()
+    for _, script, *rest in calls:
+        assert (EXAMPLES / script).exists()
+        assert all(f'"{option[2:]}"' in known or option in known for option in rest if option.startswith("--"))

@@ -1,0 +1,180 @@
+"""The adapter for pytorch-metric-learning, tested as its own losses are, and through its wrappers."""
+
+import pickle
+
+import pytest
+import torch
+from pytorch_metric_learning.losses import CrossBatchMemory, MultipleLosses, SelfSupervisedLoss
+from pytorch_metric_learning.losses import SupConLoss as Reference
+from pytorch_metric_learning.miners import MultiSimilarityMiner, TripletMarginMiner
+from pytorch_metric_learning.reducers import DoNothingReducer, MeanReducer, ThresholdReducer
+from pytorch_metric_learning.utils.distributed import DistributedLossWrapper
+from torch import multiprocessing
+
+from dtcl_core import DomainWeightedInfoNCELoss, DomainWeightedSupConLoss, LinearDiscriminator
+from dtcl_core.nn.metric_learning import DomainWeightedLoss, with_domains, without_domains
+
+N, K, D = 20, 5, 3
+
+
+@pytest.fixture
+def batch():
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(2 * N, K, generator=generator, dtype=torch.float64)
+    labels, domains = torch.arange(2 * N) % 4, torch.arange(2 * N) % D
+    return z.requires_grad_(), labels, domains
+
+
+def loss_of(**options):
+    return DomainWeightedLoss(0.2, 0.3, num_domains=D, **options)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_without_tau_beta_it_is_their_supcon(batch, dtype):
+    z, labels, domains = batch
+    flat = DomainWeightedLoss(0.2, 0.0, num_domains=D)
+    ours_in, theirs_in = (z.detach().to(dtype).requires_grad_() for _ in range(2))
+    ours, theirs = flat(ours_in, labels, domains=domains), Reference(temperature=0.2)(theirs_in, labels)
+    tolerance = {torch.float16: 1e-2, torch.float32: 1e-5, torch.float64: 1e-6}[dtype]
+    torch.testing.assert_close(ours, theirs, rtol=tolerance, atol=tolerance)
+    ours.backward(), theirs.backward()
+    torch.testing.assert_close(ours_in.grad, theirs_in.grad, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("weighting", ["negatives", "pairs"])
+def test_it_is_the_module(batch, weighting):
+    z, labels, domains = batch
+    labels, domains = labels[:N], domains[:N]
+    ours = loss_of(weighting=weighting)(z, labels.repeat(2), domains=domains.repeat(2))
+    module = DomainWeightedSupConLoss(0.2, 0.3, num_domains=D, weighting=weighting)
+    torch.testing.assert_close(ours, module(z[:N], z[N:], labels, domains))
+
+
+def test_references_are_other_candidates(batch):
+    z, _, domains = batch
+    each = torch.arange(N)
+    ours = loss_of()(z[:N], each, ref_emb=z[N:], ref_labels=each, domains=domains[:N], ref_domains=domains[:N])
+    module = DomainWeightedInfoNCELoss(0.2, 0.3, num_domains=D)
+    torch.testing.assert_close(ours, module(z[:N], z[N:], domains[:N]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("labels", [torch.arange(8), torch.zeros(8, dtype=torch.long)])
+def test_batches_without_positives_or_negatives_have_a_gradient(dtype, labels):
+    z = torch.randn(8, K, generator=torch.Generator().manual_seed(0)).to(dtype).requires_grad_()
+    loss = loss_of()(z, labels, domains=torch.arange(8) % D)
+    loss.backward()
+    assert loss.isfinite() and z.grad.isfinite().all() and (loss == 0) == (len(labels.unique()) == 8)
+
+
+def test_reducers_get_the_loss_of_each_anchor(batch):
+    z, labels, domains = batch
+    each = loss_of(reducer=DoNothingReducer())(z, labels, domains=domains)["loss"]["losses"]
+    assert each.shape == (2 * N,) and each.std() > 0
+    torch.testing.assert_close(loss_of(reducer=MeanReducer())(z, labels, domains=domains), each.mean())
+    some = loss_of(reducer=ThresholdReducer(low=each.median().item()))(z, labels, domains=domains)
+    torch.testing.assert_close(some, each[each > each.median()].mean())
+
+
+@pytest.mark.parametrize("miner", [MultiSimilarityMiner(), TripletMarginMiner(margin=0.1)])
+def test_only_the_pairs_of_a_miner_count(batch, miner):
+    z, labels, domains = batch
+    mined = miner(z, labels)
+    flat = DomainWeightedLoss(0.2, 0.0, num_domains=D)
+    if len(mined) == 4:
+        torch.testing.assert_close(
+            flat(z, labels, mined, domains=domains), Reference(temperature=0.2)(z, labels, mined)
+        )
+    assert not torch.isclose(loss_of()(z, labels, mined, domains=domains), loss_of()(z, labels, domains=domains))
+
+
+def test_domains_travel_in_the_labels_through_wrappers(batch):
+    z, labels, domains = batch
+    packed = with_domains(labels, domains, D)
+    assert all(torch.equal(a, b) for a, b in zip(without_domains(packed, D), (labels, domains)))
+    alone = loss_of()(z, labels, domains=domains)
+    assert loss_of(packed=True)(z, packed) == alone
+    torch.testing.assert_close(MultipleLosses([loss_of(packed=True), loss_of(packed=True)])(z, packed), 2 * alone)
+    with pytest.warns(UserWarning, match="non-distributed"):
+        assert DistributedLossWrapper(loss_of(packed=True))(z, packed) == alone
+    known = LinearDiscriminator(D).fit(z, domains)
+    memory = CrossBatchMemory(loss_of(packed=True, discriminator=known), K, memory_size=4 * N)
+    torch.testing.assert_close(memory(z, packed), loss_of(discriminator=known)(z, labels, domains=domains))
+    both = memory(z + 1, packed)  # now the first batch is there too
+    old = torch.cat([z, z + 1]).detach()
+    again, twice = torch.ones(2 * N, 4 * N, dtype=torch.bool), torch.cat([labels, labels])
+    again[torch.arange(2 * N), 2 * N + torch.arange(2 * N)] = False
+    pairs = [torch.where(again & same) for same in (labels[:, None] == twice, labels[:, None] != twice)]
+    by_hand = loss_of(discriminator=known)(
+        z + 1, labels, (*pairs[0], *pairs[1]), old, twice, domains=domains, ref_domains=torch.cat([domains, domains])
+    )
+    torch.testing.assert_close(both, by_hand)
+
+
+def test_self_supervision_takes_the_domains_that_are_set(batch):
+    z, _, domains = batch
+    loss_fn, domains = loss_of(), domains[:N]
+    wrapped = SelfSupervisedLoss(loss_fn)
+    loss_fn.domains = domains
+    expected = DomainWeightedInfoNCELoss(0.2, 0.3, num_domains=D, negatives="both_views")(z[:N], z[N:], domains)
+    torch.testing.assert_close(wrapped(z[:N], z[N:]), expected)
+    with pytest.raises(ValueError, match="domains must be a tensor, got NoneType"):
+        wrapped(z[:N], z[N:])  # they are those of one call
+    loss_fn.domains = domains
+    expected = DomainWeightedInfoNCELoss(0.2, 0.3, num_domains=D)(z[:N], z[N:], domains)
+    torch.testing.assert_close(SelfSupervisedLoss(loss_fn, symmetric=False)(z[:N], z[N:]), expected)
+
+
+def test_mistakes_are_answered_by_one_sentence(batch):
+    z, labels, domains = batch
+    for call, message in (
+        (lambda: loss_of()(z, domains=domains), "labels are needed"),
+        (lambda: loss_of()(z, labels, domains=domains[:3]), "domains must be integers"),
+        (lambda: loss_of()(z, labels, domains=domains + 1), "domains must be in 0"),
+        (lambda: loss_of(weighting="both"), "weighting must be one of"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_it_can_be_pickled(batch):
+    z, labels, domains = batch
+    loss_fn = loss_of()
+    assert pickle.loads(pickle.dumps(loss_fn))(z, labels, domains=domains) == loss_fn(z, labels, domains=domains)
+
+
+def one_process(rank, world, path, results):
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=world)
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(2, N, K, generator=generator, dtype=torch.float64)[rank]
+    labels, domains = torch.arange(N) % 4, torch.arange(N) % D
+    torch.manual_seed(0)
+    net = torch.nn.Linear(K, 4).double()
+    net = torch.nn.parallel.DistributedDataParallel(net)
+    loss = DistributedLossWrapper(loss_of(packed=True))(net(x), with_domains(labels, domains, D))
+    loss.backward()
+    results.put((rank, loss.item(), [p.grad.tolist() for p in net.module.parameters()]))
+    torch.distributed.destroy_process_group()
+
+
+def test_two_processes_equal_one(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    workers = [context.Process(target=one_process, args=(r, 2, tmp_path / "meet", results)) for r in range(2)]
+    for worker in workers:
+        worker.start()
+    found = [results.get(timeout=180) for _ in workers]
+    for worker in workers:
+        worker.join(timeout=60)
+        assert worker.exitcode == 0
+    x = torch.randn(2, N, K, generator=torch.Generator().manual_seed(0), dtype=torch.float64).flatten(0, 1)
+    torch.manual_seed(0)
+    net = torch.nn.Linear(K, 4).double()
+    labels, domains = (torch.arange(N) % 4).repeat(2), (torch.arange(N) % D).repeat(2)
+    loss = loss_of()(net(x), labels, domains=domains)
+    loss.backward()
+    for _, value, gradients in found:
+        assert value == pytest.approx(2 * loss.item(), rel=1e-6)  # the wrapper multiplies by the number of processes,
+        for ours, p in zip(gradients, net.parameters()):  # which undoes the mean that DistributedDataParallel takes
+            torch.testing.assert_close(torch.tensor(ours, dtype=torch.float64), p.grad, rtol=1e-5, atol=1e-7)

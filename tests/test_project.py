@@ -1,0 +1,57 @@
+"""What newcomers look for: containers, templates and hooks name commands and tools that are there."""
+
+import json
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import yaml
+
+import dtcl_core
+from dtcl_core.__main__ import COMMANDS, parsed
+
+ROOT = Path(dtcl_core.__file__).resolve().parent.parent
+MAKE = (ROOT / "Makefile").read_text()
+TARGETS = set(re.search(r"^\.PHONY:(.*)$", MAKE, re.MULTILINE).group(1).split())
+
+
+def made(text: str) -> set[str]:
+    """The targets of `make` that a text asks for."""
+    return set(re.findall(r"\bmake ([a-z-]+)", text)) | set(re.findall(r'"make", "([a-z-]+)"', text))
+
+
+def test_every_target_is_made_somewhere():
+    assert {f"{target}:" for target in TARGETS} <= set(re.findall(r"^[a-z-]+:", MAKE, re.MULTILINE))
+
+
+def test_containers_run_the_two_commands():
+    image = (ROOT / "Dockerfile").read_text()
+    assert made("\n".join(line for line in image.splitlines() if line[:1] != "#")) == {"book", "test"}
+    assert made(image) <= TARGETS
+    editor = json.loads((ROOT / ".devcontainer/devcontainer.json").read_text())
+    assert made(editor["postCreateCommand"]) == {"book"}
+    assert re.search(rf"^FROM \S+ AS {editor['build']['target']}$", image, re.MULTILINE)
+    assert (ROOT / ".devcontainer" / editor["build"]["dockerfile"]).exists()
+
+
+def test_hooks_are_the_tools_of_the_development_extra():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    tools = {shlex.split(hook["entry"])[0] for hook in local["hooks"]}
+    there = {re.split(r"[<>=\[]", name)[0] for name in (*project["dev"], *project["test"])}
+    assert local["repo"] == "local" and tools <= there and {"ruff", "coverage", "pre-commit"} <= there
+
+
+def test_templates_ask_with_commands_that_there_are():
+    forms = sorted((ROOT / ".github/ISSUE_TEMPLATE").glob("*.yml"))
+    assert [form.stem for form in forms] == ["bug", "config", "wrong_result"]
+    for form in (yaml.safe_load(f.read_text()) for f in forms if f.stem != "config"):
+        assert form["name"] and form["description"] and form["body"]
+        for part in form["body"]:
+            for line in re.findall(r"`python -m dtcl_core ([^`]*)`", part["attributes"].get("description", "")):
+                assert line == "--version" or (line.split()[0] in COMMANDS and parsed(line.split()))
+
+
+def test_the_first_version_has_its_changes():
+    assert f"\n## {dtcl_core.__version__}\n" in (ROOT / "CHANGELOG.md").read_text()
