@@ -137,6 +137,6 @@ def answer(judged: Overview) -> list[str]:
     The first two are findings of their own (`findings.FINDINGS`), and fail a test when the rows no longer bear them.
     """
     lines = [findings.FINDINGS[name].told(findings.load("main_table")) for name in ("lead", "unseen")]
-    tallies = "; ".join(f"{card.tally(found)} with {level}" for level, found in judged.rulings.items())
-    lines.append(f"Of the fifteen claims {tallies}" + (f" ({judged.missing})." if judged.missing else "."))
+    tallies = [f"with {level} {card.tally(found)}" for level, found in judged.rulings.items()]
+    lines.append(f"The fifteen claims: {'; '.join([*tallies, *filter(None, [judged.missing])])}.")
     return lines
