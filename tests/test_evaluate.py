@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from dtcl_core import data, evaluate, pretrain
+from dtcl_core import data, pretrain
 from dtcl_core.config import METRICS, Run
 from dtcl_core.launch import local
 from dtcl_core.results import Store
