@@ -65,24 +65,24 @@ def test_rows_of_returns_all_fractions_of_the_chosen_cells():
 
 
 def test_seeds_that_one_cell_alone_was_given_do_not_decide():
-    """Three seeds for every strength of a penalty first, five for the one selected: the first three have decided."""
+    """Four seeds for every strength of a penalty first, six for the one selected: the first four have decided."""
     good, lucky = {"tau_alpha": 0.1, "lambda_": 0.1}, {"tau_alpha": 0.1, "lambda_": 1.0}
 
     def rows(first, second, later):
         entries = [("mmd", good, s, v, v) for s, v in enumerate([*first, *later])]
         return frame(entries + [("mmd", lucky, s, v, v) for s, v in enumerate(second)])
 
-    chosen = selection.select(rows([0.8] * 3, [0.7] * 3, [0.1, 0.1]))
-    assert chosen.lambda_.tolist() == [0.1] and chosen.n.tolist() == [3]
-    assert len(selection.rows_of(rows([0.8] * 3, [0.7] * 3, [0.1, 0.1]), chosen)) == 2 * 5, "all seeds are shown"
-    assert selection.select(rows([0.8] * 3, [0.9] * 3, [1.0, 1.0])).lambda_.tolist() == [1.0]
-    assert selection.select(rows([0.8] * 3, [0.9, None, 0.9], [1.0, 1.0])).lambda_.tolist() == [0.1], "it diverged"
-    held = selection.held_out(rows([0.8, 0.8, 0.5], [0.7, 0.7, 0.9], [0.6, 0.6]))
+    chosen = selection.select(rows([0.8] * 4, [0.7] * 4, [0.1, 0.1]))
+    assert chosen.lambda_.tolist() == [0.1] and chosen.n.tolist() == [4]
+    assert len(selection.rows_of(rows([0.8] * 4, [0.7] * 4, [0.1, 0.1]), chosen)) == 2 * 6, "all seeds are shown"
+    assert selection.select(rows([0.8] * 4, [0.9] * 4, [0.1, 0.1])).lambda_.tolist() == [1.0]
+    assert selection.select(rows([0.8] * 4, [0.9, None, 0.9, 0.9], [0.1, 0.1])).lambda_.tolist() == [0.1], "it diverged"
+    held = selection.held_out(rows([0.8, 0.8, 0.8, 0.5], [0.7, 0.7, 0.7, 0.9], [0.6, 0.6]))
     by = held[held.label_fraction == 0.01].set_index("seed").lambda_
-    assert by.to_dict() == {0: 1.0, 1: 1.0, 2: 0.1}, "seeds 3 and 4 lack what the others select"
-    held = selection.held_out(rows([0.8, 0.8, 0.7], [0.7, 0.7, 0.75], [0.6, 0.6]))
+    assert by.to_dict() == {0: 1.0, 1: 1.0, 2: 1.0, 3: 0.1}, "seeds 4 and 5 lack what the others select"
+    held = selection.held_out(rows([0.8, 0.8, 0.8, 0.7], [0.7, 0.7, 0.7, 0.75], [0.6, 0.6]))
     by = held[held.label_fraction == 0.01].set_index("seed").lambda_
-    assert by.to_dict() == dict.fromkeys(range(5), 0.1)
+    assert by.to_dict() == dict.fromkeys(range(6), 0.1)
 
 
 def test_the_claims_select_what_the_tables_select():

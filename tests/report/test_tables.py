@@ -15,17 +15,17 @@ from dtcl_core.report import tables
 
 
 def test_best_and_selected_are_compared_on_the_same_seeds():
-    strengths = {0.1: ([0.7] * 5, 0.5), 1.0: ([0.6] * 3, 0.95)}  # validation by seed, test
+    strengths = {0.1: ([0.7] * 5, 0.5), 1.0: ([0.6] * 4, 0.95)}  # validation by seed, test
     entries = [
         ("mmd", {"tau_alpha": 0.1, "lambda_": k}, s, v, test)
         for k, (of, test) in strengths.items()
         for s, v in enumerate(of)
     ]
     (line,) = tables.selected_and_best(frame(entries)).itertuples(index=False)
-    assert (line.selected, line.best, line.cells, line.n) == ("0.1/0.1", "0.1/1", 2, 3) and line.gap == pytest.approx(
+    assert (line.selected, line.best, line.cells, line.n) == ("0.1/0.1", "0.1/1", 2, 4) and line.gap == pytest.approx(
         0.45
     )
-    strengths[1.0] = ([0.9] * 3, 0.95)
+    strengths[1.0] = ([0.9] * 4, 0.95)
     entries = [
         ("mmd", {"tau_alpha": 0.1, "lambda_": k}, s, v, test)
         for k, (of, test) in strengths.items()
