@@ -7,6 +7,7 @@ Images and HTML are not committed: the book makes them when it is built.
 from pathlib import Path
 
 import nbformat
+import yaml
 from nbclient import NotebookClient
 
 from dtcl_core import results
@@ -14,11 +15,35 @@ from dtcl_core.analysis import reported, selection
 from dtcl_core.report import figures, notebook
 
 BOOK = Path(__file__).parent
+INSTALL = "install"  # the tag of the cell that a fresh machine needs
+
+
+def address() -> str:
+    """Where the repository is, as `_config.yml` says; empty if nowhere yet."""
+    return yaml.safe_load((BOOK.parent / "_config.yml").read_text())["repository"]["url"]
+
+
+def with_install(document: nbformat.NotebookNode, repository: str) -> None:
+    """Give a chapter a first cell that installs the package on a fresh machine such as Colab's, or take it away."""
+    document.cells = [cell for cell in document.cells if INSTALL not in cell.metadata.get("tags", [])]
+    if repository:
+        source = f"""import importlib.util
+import os
+import subprocess
+import sys
+
+if importlib.util.find_spec("dtcl_core") is None:  # a fresh machine
+    subprocess.run(["git", "clone", "--quiet", "--depth", "1", "{repository}", "dtcl"], check=True)
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "-e", "dtcl[book]"], check=True)
+    sys.path.insert(0, os.path.abspath("dtcl"))"""
+        cell = nbformat.v4.new_code_cell(source, id=INSTALL, metadata={"tags": [INSTALL, "remove-cell"]})
+        document.cells.insert(0, cell)
 
 
 def refresh(path: Path) -> None:
     """Execute a notebook in place; keep its text, drop what it draws and the HTML of its tables."""
     document = nbformat.read(path, as_version=4)
+    with_install(document, address())
     place = {"metadata": {"path": str(BOOK)}}
     NotebookClient(document, timeout=3600, kernel_name="python3", coalesce_streams=True, resources=place).execute()
     for cell in document.cells:

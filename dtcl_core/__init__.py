@@ -5,21 +5,38 @@ nothing else, and nothing is imported before it is asked for.
 
 Where things are, in the order in which a number travels:
 
-- the core, in this folder: `data`, `augment` (views), `encoder`, `logistic`, `discriminator`, `losses`, `methods` (which loss is
-  which), `config` (what a run is), `pretrain`, `evaluate`, `results` (the store), `keyed` (randomness), `checks` (of values given),
-  `files` (written whole or not at all), `presets` and `console` (of the command line);
-- asked, `experiments`: the `registry` of tables and figures as lists of runs, `open_choices`, `weight_choices`;
-- trained, `engine`: `device`, `streams` (images and views for runs that share them), `native` and `trunk` (a CPU's own operators),
-  `checkpoint`, `encoder_files` (trained networks), `traces`, `provenance`; `launch` asks the engine for what is missing:
-  `commands`, `local`, `cluster` (Ray), `audit` (stored rows trained again), `selfcheck` (is this machine sound?);
-- concluded, `analysis`: `selection`, `intervals`, `reported` (the paper's numbers), `contrasts`, `claims`, `verdicts`; the later
-  rule in `restated`, `rule` and `operating`; `sensitivity` and `calibration` of the open choices, `specifications` (the effect
-  under each);
-- shown, `report`: `tables`, `styled` (tables as pages), `overview`, `card` and `forest` (all claims at once), `figures`, `style`,
-  `illustrations`, `interactive`, `notebook` (what chapters call), `benchmarked`;
-- for your project, `nn`: the losses as `modules`, `weigher` (which pairs share a domain?), `candidates` (of an anchor), `queue`,
-  `discriminators`, `penalties`, `monitor` (figures to log), `caching` and `gather` (large batches, several processes), `inputs`
-  (checks), `metric_learning` (an adapter).
+=============== ============= ========================================================================================
+a number is     in            modules
+=============== ============= ========================================================================================
+asked           `experiments` `registry` (each table and figure as a list of runs), `core` (full runs, part by part),
+                              `readings` (candidates of the calibration), `open_choices`, `weight_choices`
+trained         the core      `config` (what a run is), `data`, `augment` (views), `encoder`, `losses`, `methods`
+                              (which loss is which), `logistic` and `discriminator` (solvers), `keyed` (randomness),
+                              `pretrain`, `evaluate`
+..              `engine`      `networks` and `groups` (of a stack of runs), `streams` (views, made once for runs that
+                              share them), `embedding`, `device`, `native` and `trunk` (a CPU's own operators),
+                              `recorder` (of temperatures), `checkpoint`, `encoder_files` (trained networks),
+                              `provenance`
+..              `launch`      `commands`, `engines` (which of the two: `local`, this machine, or `cluster`, Ray),
+                              `rows` (of a trained stack), `audit` (stored rows trained again), `selfcheck` (is this
+                              machine sound?)
+stored          the core      `results` (rows), `traces` (temperatures by epoch), `files` (written whole or not at
+                              all)
+concluded       `analysis`    `selection`, `intervals`, `reported` (the paper's numbers); `contrasts`, `claims`,
+                              `verdicts`; the later rule in `restated`, `rule`, `levels` (of tau_min), `operating`; of
+                              the open choices `sensitivity`, `weight_effects`, `calibration`, `specifications` (the
+                              effect under each)
+shown           `report`      `tables`, `styled` (tables as pages), `overview`, `card` and `forest` (all claims at
+                              once), `findings` (a sentence a chapter), `figures`, `style`, `illustrations`,
+                              `interactive`, `benchmarked`, `notebook` (what chapters call)
+..              the core      `console` and `presets` (of the command line), `checks` (of values that users give)
+in your project `nn`          the losses as `modules`; `weigher` (which pairs share a domain?), `candidates` (of an
+                              anchor), `queue`, `discriminators`, `penalties`, `monitor` (figures to log), `caching`
+                              and `gather` (large batches, several processes), `inputs` (checks), `metric_learning`
+                              (an adapter)
+=============== ============= ========================================================================================
+
+Imports run one way: `experiments`, `analysis` and `results` never reach what trains, and `nn` needs torch and numpy alone.
 """
 
 from __future__ import annotations
@@ -42,7 +59,6 @@ if TYPE_CHECKING:
     from .nn.penalties import MMDPenalty as MMDPenalty
     from .nn.queue import NegativeQueue as NegativeQueue
 
-__version__ = "0.1.0"
 _HOMES = {
     "nn.caching": ("embed_in_chunks",),
     "nn.discriminators": ("LinearDiscriminator", "MLPDiscriminator"),

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def is_finite(value: Real) -> bool:
-    """Whether it is, as a float; an integer may be too large for one."""
+    """Whether a number is finite as a float: an integer may be too large to be one."""
     try:
         return math.isfinite(value)
     except OverflowError:

@@ -273,6 +273,8 @@ class Run(Checked):
         discriminator: "global" (default) or "batch"; domain-weighted methods only.
         projector, projector_dim: None, "linear" or "mlp", and the projector's output dimension.
         protocol: what the study holds fixed.
+        replicate: tells trainings of one and the same run apart, 0 for the first. It decides nothing: what replicates differ by
+            is rounding alone, which is what any other difference is held against.
 
     Raises:
         ValueError: for values out of range, a field the method does not use, or one it needs and lacks.
@@ -288,6 +290,7 @@ class Run(Checked):
     projector: str | None = choice(None, "linear", "mlp")
     projector_dim: int | None = optional_number(1, integer=True)
     protocol: Protocol = field(default_factory=Protocol)
+    replicate: int = number(0, as_before=0)
 
     def __post_init__(self) -> None:
         if not isinstance(self.method, str) or self.method not in ALL_METHODS:
@@ -340,5 +343,5 @@ class Run(Checked):
         parts = [
             f"{n}={getattr(self, n):g}" for n in ("tau_alpha", "tau_beta", "lambda_") if getattr(self, n) is not None
         ]
-        parts += [f"{n}={getattr(self, n)}" for n in ("discriminator", "projector") if getattr(self, n)]
+        parts += [f"{n}={getattr(self, n)}" for n in ("discriminator", "projector", "replicate") if getattr(self, n)]
         return f"{self.method}({', '.join(parts)}, sigma={self.sigma:g}, seed={self.seed})"

@@ -21,6 +21,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 RUN_COLUMNS = (
     "method", "discriminator", "sigma", "seed", "tau_alpha", "tau_beta", "lambda_", "projector", "projector_dim",
+    "replicate",
 )  # fmt: skip
 COLUMNS = (
     *RUN_COLUMNS, "epochs", "label_fraction", *METRICS, "status", "key", "protocol", "device", "precision", "torch",
@@ -92,6 +94,19 @@ def check_row(row: Any) -> None:
         raise ValueError(f"it is incomplete ({error!r})") from None
     if run.key != row["key"]:
         raise ValueError(f"its key {row['key']!r} does not follow from its configuration ({run.key})")
+
+
+def as_told_now(row: dict[str, Any]) -> dict[str, Any]:
+    """A sound row as its run would be told today.
+
+    Before runs had a field `replicate`, a run trained again was marked by 32 instead of 16 hidden units in its protocol, for a
+    projector that it did not have. Such a row is the first replicate's, whatever it was called.
+    """
+    run = Run.from_dict(row["run"])
+    if run.projector is not None or run.protocol.projector_hidden != 32:
+        return row
+    now = replace(run, replicate=1, protocol=replace(run.protocol, projector_hidden=16))
+    return {**row, "key": now.key, "run": now.to_dict()}
 
 
 def check_draws(draws: Draws, metrics: dict[str, dict[str, float | None]], count: int) -> None:
@@ -236,8 +251,9 @@ class Store:
             except UNREADABLE as error:
                 warnings.warn(f"{shard.name}, line {number} is left out: {error}", stacklevel=2)
                 continue
-            row["shard"] = shard.name
             shown = row["digest"] in pinned.get(row["key"], ())
+            row = {**as_told_now(row), "shard": shard.name}
+            shown = shown or row["digest"] in pinned.get(row["key"], ())
             rank = (not shown, row["status"] != "ok", _age(row), row["digest"], shard.name)
             held = best.get(row["key"])
             if held is not None and disagree(held[1], row):

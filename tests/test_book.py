@@ -30,7 +30,7 @@ EXPERIMENTS = [path for path in CHAPTERS if path.stem in REGISTRY]
 REPORTED_BY = {  # a number that a chapter shows although nothing was run; the others' figures have no table
     "main_table": "0.819", "sigma_ablation": "0.973", "label_fractions": "0.908", "temperature": "0.948",
     "model_selection": None, "global_vs_batch": "0.524", "projector_head": None, "effective_temperature": None,
-    "claims": "REPRODUCED", "adding_a_method": "Test-ID", "sensitivity": None,
+    "claims": "not tested", "adding_a_method": "Test-ID", "sensitivity": None,
     "weight_choices": None, "calibration": None,
 }  # fmt: skip
 assert EXPERIMENTS, "no experiment chapter was found"
@@ -145,7 +145,7 @@ def test_a_chapter_without_any_run_still_renders(path, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("path", [p for p in CHAPTERS if p not in EXPERIMENTS], ids=lambda p: p.stem)
 def test_other_chapters_take_other_parameters(path, tmp_path, monkeypatch):
-    others = {"speed": {"device": "cuda"}, "losses": {"compute": True, "seeds": 2, "epochs": 1}}
+    others = {"speed": {"device": "cuda"}, "claims_before": {"preset": "smoke"}, "losses": {"compute": True, "seeds": 2, "epochs": 1}}
     out = execute(path, tmp_path, monkeypatch, **others.get(path.stem, {"seed": 3}))
     if path.stem == "losses":
         assert "8 of 8 trainings of 1 epochs are stored" in "".join(text_of(c) for c in cells(out))
@@ -267,6 +267,52 @@ def test_a_failing_chapter_fails_the_build(tmp_path, source):
         assert "well done" in (tmp_path / "_build/html/chapter.html").read_text()
 
 
+def test_a_figure_says_where_it_comes_from(tmp_path):
+    """Of a chapter that draws from rows; other pages are left alone."""
+    book_of_one_chapter(tmp_path, "import matplotlib.pyplot as plt\n_ = plt.plot([0, 1])")
+    (tmp_path / "book/chapter.ipynb").rename(tmp_path / "book/main_table.ipynb")
+    (tmp_path / "book/_toc.yml").write_text("format: jb-book\nroot: main_table\n")
+    chapter = nbformat.read(tmp_path / "book/main_table.ipynb", as_version=4)
+    chapter.cells.append(nbformat.v4.new_markdown_cell("## Rerun it"))
+    nbformat.write(chapter, tmp_path / "book/main_table.ipynb")
+    build = [str(Path(sys.executable).parent / "jupyter-book"), "build", str(tmp_path / "book"), "-W", "--keep-going"]
+    done = subprocess.run(build, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "_build/html/main_table.html").read_text()
+    (line,) = re.findall(r'<p class="dtcl-source">(.*?)</p>', page, flags=re.DOTALL)
+    assert re.findall('href="([^"]+)"', line) == ["#figure-0", "execution.html#the-rows", "#rerun-it"]
+    assert 'id="figure-0"' in page and 'id="rerun-it"' in page and "colab" not in page, "no address, no button"
+
+
+def test_with_an_address_a_chapter_opens_in_colab_and_installs_itself_there(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "book")
+    import refresh
+
+    build = book_of_one_chapter(tmp_path, "print('well done')")
+    config = tmp_path / "_config.yml"
+    url = "https://github.com/owner/name"
+    config.write_text(config.read_text().replace('url: ""', f"url: {url}"))
+    assert yaml.safe_load(config.read_text())["repository"]["url"] == url
+    done = build()
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "_build/html/chapter.html").read_text()
+    assert "https://colab.research.google.com/github/owner/name/blob/main/book/chapter.ipynb" in page
+    document = nbformat.read(tmp_path / "book/chapter.ipynb", as_version=4)
+    refresh.with_install(document, url)
+    refresh.with_install(document, url)  # once is enough
+    assert [url in cell.source for cell in document.cells] == [True, False, False]
+    ran = []
+    monkeypatch.setattr(subprocess, "run", lambda command, **_: ran.append(command))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    exec(document.cells[0].source, {})
+    assert ran == [], "where the package is, nothing is installed"
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    exec(document.cells[0].source, {})
+    assert [command[0] for command in ran] == ["git", sys.executable] and url in ran[0]
+    refresh.with_install(document, "")
+    assert url not in nbformat.writes(document)
+
+
 def made_up_row(seed, test_ood):
     scores = {fraction: {**dict.fromkeys(results.METRICS, 0.5), "test_ood": test_ood} for fraction in results.FRACTIONS}
     run = Run(seed=seed)
@@ -288,7 +334,7 @@ def test_a_page_shows_the_rows_of_the_store_as_it_is_when_it_is_built(tmp_path, 
         assert re.findall(r"on average (\d\.\d+)", (tmp_path / "_build/html/chapter.html").read_text()) == [shown]
 
 
-@pytest.mark.parametrize("page", ["intro", "trust", "effects"])
+@pytest.mark.parametrize("page", ["intro", "trust", "effects", "questions", "summary", "execution"])
 def test_the_code_of_a_page_in_markdown_runs(page, monkeypatch):
     monkeypatch.chdir(ROOT / "book")
     code = re.findall(r"```\{code-cell\}[^\n]*\n(.*?)```", (ROOT / f"book/{page}.md").read_text(), flags=re.DOTALL)

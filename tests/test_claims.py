@@ -1,5 +1,7 @@
 """The verdict rule on made-up rows that reach all four verdicts, and on the paper's own numbers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -69,8 +71,8 @@ def test_the_first_rule_asked_for_less():
         assert verdicts.first_verdict(contrasts) == expected
 
 
-def named(what, base):
-    return Contrast(what, base.interval)
+def about(base, **fields):
+    return replace(base, **fields)
 
 
 def test_two_judgements_are_compared_contrast_by_contrast():
@@ -92,22 +94,37 @@ def test_two_judgements_are_compared_contrast_by_contrast():
 
 
 def test_agreement_is_counted_by_what_the_contrasts_are_about():
-    oracle, ood, twice = "color_jitter over mmd, test_ood", "a over b, test_ood", "c over d, d_test_id"
+    """By their fields: the words may say anything."""
+    ood, twice, near = {"metric": "test_ood"}, {"metric": "d_test_id", "what": "over test_ood"}, {"metric": "test_id"}
+    bound, bounded = {**ood, "method": "color_jitter"}, {**ood, "method": "mmd", "baseline": "color_jitter"}
     first = {
-        1: [named(ood, FOR), named(ood, AGAINST), named(twice, OPEN), named("e, test_id", FOR)],
-        4: [named(oracle, FOR)],
-        5: [named(twice, OPEN)],
+        1: [about(FOR, **ood), about(AGAINST, **ood), about(OPEN, **twice), about(FOR, **near)],
+        4: [about(FOR, **bound), about(AGAINST, **bounded)],
+        5: [about(OPEN, **twice)],
+        11: [about(FOR, what="no accuracy, unlike test_id")],
     }
     second = {
-        1: [named(ood, AGAINST), named(ood, OPEN), named(twice, AGAINST), named("e, test_id", MISSING)],
-        4: [named(oracle, FOR)],
-        5: [named(twice, AGAINST)],
+        1: [about(AGAINST, **ood), about(OPEN, **ood), about(AGAINST, **twice), about(MISSING, **near)],
+        4: [about(FOR, **bound), about(AGAINST, **bounded)],
+        5: [about(AGAINST, **twice)],
+        11: first[11],
     }
     table = verdicts.agreement(first, second)
     assert table.to_numpy().tolist() == [
-        ["Test-OOD", 2, 0, 0, 2, 0], ["D-Test-ID", 0, 0, 0, 0, 1], ["the oracle", 1, 1, 0, 0, 0],
+        ["Test-OOD", 2, 0, 0, 2, 0], ["D-Test-ID", 0, 0, 0, 0, 1], ["other", 1, 1, 0, 0, 0], ["the oracle", 2, 2, 0, 0, 0],
     ]  # fmt: skip
     assert verdicts.agreement({}, {}).empty
+
+
+def test_contrasts_say_in_fields_what_they_say_in_words():
+    frame = papers_rows()
+    for number, contrasts in claims.judge(Evidence(frame)).items():
+        for contrast in contrasts:
+            told = [name for name in (contrast.method, contrast.baseline) if name is not None and number != 13]
+            assert set(told) <= set(METHODS)
+            if number in (1, 2, 3, 4, 8):
+                assert all(name in contrast.what for name in told) and len(told) == 2
+                assert contrast.what.endswith(f", {contrast.metric}")
 
 
 def test_a_contrast_as_two_judgements_have_it():

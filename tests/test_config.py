@@ -152,3 +152,14 @@ def test_a_field_missing_in_a_row_is_read_as_it_was_not_as_the_default(monkeypat
     assert Later().label_draws == 20
     again = Run.from_dict(stored)
     assert again.protocol.label_draws == 1 and again.key == run.key
+
+
+def test_a_replicate_has_a_key_of_its_own_and_the_first_has_that_of_before():
+    run = Run(seed=3)
+    stored = run.to_dict()
+    del stored["replicate"]  # a row of before
+    assert Run.from_dict(stored) == run and "replicate" not in run.canonical() and "replicate" not in str(run)
+    again = dataclasses.replace(run, replicate=1)
+    assert len({run.key, again.key, dataclasses.replace(run, replicate=2).key}) == 3
+    assert Run.from_dict(again.to_dict()) == again and "replicate=1" in str(again)
+    assert again.training == again, "it is trained"

@@ -124,7 +124,7 @@ def test_selection_in_chapters_finds_the_cell_that_went_on():
     parts = core.parts(PROTOCOL, told)
     runs = [run for name in ("strip", "further", "third") for run in parts[name] if run.method == "same_domain"]
     lines = [
-        {"method": r.method, "discriminator": None, "sigma": r.sigma, "projector": None, "projector_dim": None, "epochs": 400,
+        {"method": r.method, "discriminator": None, "sigma": r.sigma, "projector": None, "projector_dim": None, "replicate": 0, "epochs": 400,
          "protocol": "p", "tau_alpha": r.tau_alpha, "tau_beta": None, "lambda_": None, "seed": r.seed, "key": r.key,
          "label_fraction": 0.01, "status": "ok", "validation": told(r)}
         for r in dict.fromkeys(runs)

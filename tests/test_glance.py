@@ -15,7 +15,7 @@ from dtcl_core.analysis.contrasts import Contrast
 from dtcl_core.analysis.intervals import mean_interval
 from dtcl_core.config import Protocol, Run
 from dtcl_core.experiments import readings
-from dtcl_core.report import card, forest
+from dtcl_core.report import card, forest, questions
 from dtcl_core.results import protocol_hash
 
 matplotlib.use("Agg")
@@ -165,4 +165,22 @@ def test_weight_fields_are_those_that_a_method_without_weight_does_not_see():
     assert specifications.without_weight(FIRST) != specifications.without_weight(
         dataclasses.replace(FIRST, dropout=0.3)
     )
-    assert specifications.name_of(Protocol()) in ("default", "first reading")
+    assert specifications.name_of(Protocol())[1] == ""
+
+
+def test_a_question_tells_by_how_much_a_change_moves_the_same_cells_on_the_same_seeds():
+    rows, of = frame()
+    other = row(
+        Run("dw_pairs", 0.1, 1.0, seed=0, protocol=FIRST), test_id=0.1
+    )  # a cell that was run without the change only
+    late = row(Run("dw_pairs", 0.1, 0.5, seed=7, protocol=RAISED), test_id=0.1)  # and a seed with it only
+    moved = specifications.moves(pd.concat([rows, pd.DataFrame([other, late])], ignore_index=True), of)
+    (line,) = questions.table(moved).itertuples(index=False, name=None)
+    question, tried, method, before, after, difference, *_, n, epochs = line
+    assert "tau_min" in question and tried == "tau_min 0.05" and method == "Domain-Weighted Pairs"
+    assert (before, after, difference) == pytest.approx((0.71, 0.86, 0.15)) and (n, epochs) == (3, 400)
+
+
+def test_questions_are_about_fields_that_the_weight_sees():
+    fields = {name.replace(" ", "_") for name in questions.QUESTIONS}
+    assert fields <= set(specifications.WEIGHT_FIELDS)

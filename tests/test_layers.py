@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import re
 import sys
 from pathlib import Path
 
@@ -123,8 +124,10 @@ def test_what_is_concluded_does_not_know_how_it_is_shown():
 def test_the_losses_for_other_projects_need_torch_and_numpy_alone():
     reached = reached_from("nn")
     assert "config" not in reached
-    needed = {other for name in reached for other in READ[name][1]} - sys.stdlib_module_names
-    assert "torch" in needed <= {"torch", "numpy"}
+    needed = {name: READ[name][1] - sys.stdlib_module_names for name in reached}
+    assert needed.pop("nn.metric_learning") == {"torch", "pytorch_metric_learning"}  # an adapter, for those who have it
+    assert {"torch"} <= set().union(*needed.values()) <= {"torch", "numpy"}
+    assert not [name for name, found in IMPORTS.items() if "nn.metric_learning" in found]
 
 
 # The engine is the folder engine/ and what training consists of in the core. Any other module counts as reaching it if it imports
@@ -144,3 +147,13 @@ def test_seven_modules_reach_the_engine():
         "launch.selfcheck",
         "report.notebook",  # refuses a device that is not there before anything else
     }
+
+
+def test_the_table_of_modules_names_each_where_it_lies():
+    _, _, table, _ = re.split(r"^=[= ]+=$", ast.get_docstring(ast.parse(PATHS[""].read_text())), flags=re.MULTILINE)
+    named, folder = set(), ""
+    for line in table.splitlines():
+        place = line[16:29].strip("` ")
+        folder = folder if not place else "" if place == "the core" else f"{place}."
+        named |= {folder + word for word in re.findall(r"`(\w+)`", line[30:])}
+    assert named == {name for name, path in PATHS.items() if path.stem not in ("__init__", "__main__")}

@@ -12,6 +12,7 @@ import pytest
 from dtcl_core import results
 from dtcl_core.config import Protocol, Run
 from dtcl_core.engine import provenance
+from dtcl_core.experiments import REGISTRY
 from dtcl_core.results import Store
 
 
@@ -251,7 +252,7 @@ def test_the_hash_of_the_code_does_not_ask_where_a_module_lies():
 
 
 def test_the_code_that_decides_numbers_is_the_code_it_was():
-    assert provenance.SOURCES == "fbf621d76f2d", (
+    assert provenance.SOURCES == "7f126fed8ffb", (
         "code that decides numbers has changed: where that is meant, and shown to change no stored number or said in "
         "CHANGELOG.md, write its new hash here"
     )
@@ -404,3 +405,26 @@ def test_entries_of_any_kind_are_kept_with_a_digest(tmp_path):
     said = [str(w.message) for w in told]
     assert f"{path.name} is not as it was written" in said[0] and f"{path.name}, line 2 is left out" in said[1]
     assert "line 3 is left out" in said[2] and len(said) == 3, said
+
+
+def test_a_run_trained_again_is_found_though_it_was_stored_before_there_were_replicates(store):
+    """It was marked by a width that no network of it has; a projector of that width is no such mark."""
+    short = Protocol(epochs=1, projector_hidden=32)
+    old, wide = row(Run(protocol=short)), row(Run(projector="mlp", projector_dim=8, protocol=short))
+    for one in (old, wide):
+        del one["run"]["replicate"]
+    store.add([old, wide])
+    again = Run(protocol=Protocol(epochs=1), replicate=1)
+    assert store.rows().keys() == {again.key, wide["key"]} and not store.missing([again])
+    frame = store.load([again])
+    assert set(frame.key) == {again.key} and set(frame.replicate) == {1}
+    store.pinned_path.write_text(f"{old['key']} {results.digest(old)}\n")  # as it was pinned then
+    store.add([row(Run(protocol=short), created="2025-01-01T00:00:00+00:00")])
+    assert store.rows()[again.key]["provenance"]["created"] == old["provenance"]["created"]
+    assert store.pin() == 2 and store.rows()[again.key]["provenance"]["created"] == old["provenance"]["created"]
+
+
+def test_the_committed_retrainings_are_replicates():
+    runs = [run for run in REGISTRY["sensitivity"].runs("first") if run.replicate]
+    found = results.Store().load(runs)
+    assert len(found) and set(found.replicate) == {1}

@@ -9,6 +9,7 @@ from dtcl_core.analysis import contrasts, operating, reported, restated, rule
 from dtcl_core.analysis.contrasts import Contrast
 from dtcl_core.analysis.intervals import mean_interval
 from dtcl_core.config import Run
+from dtcl_core.results import RUN_COLUMNS
 
 
 def contrast(mean, spread=0.01, n=10, metric="test_id", **more):
@@ -100,19 +101,8 @@ def test_the_deciding_contrast():
 
 def frame(runs, metrics):
     """Rows of runs, at 1 % of labels, their metrics given by a function of the run."""
-    names = (
-        "method",
-        "discriminator",
-        "sigma",
-        "seed",
-        "tau_alpha",
-        "tau_beta",
-        "lambda_",
-        "projector",
-        "projector_dim",
-    )
     lines = [
-        {name: getattr(run, name) for name in names}
+        {name: getattr(run, name) for name in RUN_COLUMNS}
         | metrics(run)
         | {"epochs": 400, "protocol": "p", "status": "ok", "key": run.key, "label_fraction": 0.01}
         for run in runs
@@ -197,7 +187,7 @@ def test_the_rule_tells_the_papers_means_from_nothing():
 
     def words(kind):
         made = operating.simulate(kind, 10, deviations, np.random.default_rng(2))
-        return {n: r.word for n, r in rule.judge(rule.contrasts(made.without_rows(), made, operating.CLAIMS)).items()}
+        return {n: r.word for n, r in rule.judge(rule.contrasts(made.without_rows(), made, operating.SIMULATED)).items()}
 
     assert words(operating.PAPER) == {1: "supported", 2: "supported", 3: "supported", 4: "supported", 6: "supported"}
     assert "supported" not in words(operating.ALIKE).values()

@@ -42,7 +42,7 @@ def papers_value(run, metric):
 
 def test_the_papers_own_numbers_have_no_misfit():
     runs = REGISTRY["sensitivity"].runs("core", seeds=2)
-    short, full, *_ = sensitivity.parts(sensitivity.named(made_up(runs, papers_value), runs))
+    short, full, *_ = sensitivity.portions(sensitivity.with_choices(made_up(runs, papers_value), runs))
     assert set(short.epochs) == {SHORT_EPOCHS} and set(full.epochs) == {FULL_EPOCHS}
     ranked = sensitivity.ranking(short)
     assert len(ranked) == len(VARIATIONS) * len(PROBES) and (ranked.misfit < 1e-12).all() and (ranked.n == 2).all()
@@ -52,7 +52,7 @@ def test_the_papers_own_numbers_have_no_misfit():
 
 def test_variations_are_ranked_on_the_seeds_they_share():
     runs = REGISTRY["sensitivity"].runs("core", seeds=2)
-    rows, *_ = sensitivity.parts(sensitivity.named(made_up(runs, papers_value), runs))
+    rows = sensitivity.portions(sensitivity.with_choices(made_up(runs, papers_value), runs)).short
     begun = rows[(rows.seed == 0) | ((rows.variation == "start") & (rows.method != "color_jitter"))].copy()
     begun.loc[begun.seed == 1, list(METRICS)] = 0.0  # a seed that one variation alone has, and not whole
     ranked = sensitivity.ranking(begun)
@@ -62,8 +62,8 @@ def test_variations_are_ranked_on_the_seeds_they_share():
 def test_choices_changed_after_the_freeze_are_shown_but_not_ranked():
     runs = REGISTRY["sensitivity"].runs("laptop", seeds=1)
     later = {v.name for v in LATER}
-    rows, *_ = sensitivity.parts(sensitivity.named(made_up(runs, papers_value), runs))
-    assert later <= set(sensitivity.effects(rows).variation) and not later & set(sensitivity.ranking(rows).variation)
+    rows = sensitivity.portions(sensitivity.with_choices(made_up(runs, papers_value), runs)).short
+    assert later <= set(sensitivity.by_variation(rows).variation) and not later & set(sensitivity.ranking(rows).variation)
     before = {name for v in VARIATIONS for name in v.changes} | {"probe_features"}
     assert not before & {name for v in (*LATER, *UNSEEN) for name in v.changes}, (
         "what the calibration varied is not varied again"
@@ -83,7 +83,7 @@ def test_every_open_choice_is_varied_where_something_sees_it():
 
 def test_changes_are_paired_at_one_temperature_with_networks_of_the_same_code():
     runs = REGISTRY["sensitivity"].runs("laptop", seeds=2)
-    names = {v.protocol(SHORT_EPOCHS, probe): v.name for v in open_choices.ALL for probe in PROBES}
+    names = {(v.protocol(SHORT_EPOCHS, probe), v.replicate): v.name for v in open_choices.ALL for probe in PROBES}
     off = {"no dropout": 0.1, "trained again": 0.02, "max pooling": 0.05, "labels drawn again": 0.03}
 
     def value(run, metric):
@@ -91,9 +91,9 @@ def test_changes_are_paired_at_one_temperature_with_networks_of_the_same_code():
             return 0.9 if run.tau_alpha == 0.2 else 0.8
         if run.tau_alpha == 0.2:
             return 0.3  # selected, but not compared
-        return 0.5 + 0.01 * run.seed + off.get(names[run.protocol], 0.0)
+        return 0.5 + 0.01 * run.seed + off.get(names[run.protocol, run.replicate], 0.0)
 
-    rows, *_ = sensitivity.parts(sensitivity.named(made_up(runs, value), runs))
+    rows = sensitivity.portions(sensitivity.with_choices(made_up(runs, value), runs)).short
     rows = rows[~((rows.variation == "start") & (rows.seed == 1) & (rows.method == "standard"))]
     found = sensitivity.changes(rows).set_index(["variation", "group", "metric"]).sort_index()
     line = found.loc["no dropout", "standard", "test_id"]
@@ -104,25 +104,26 @@ def test_changes_are_paired_at_one_temperature_with_networks_of_the_same_code():
     assert found.loc["labels drawn again", "color_jitter", "test_ood"].moved == pytest.approx(0.01)
     assert ("SimCLR's jitter", "color_jitter", "test_id") in found.index
     assert ("SimCLR's jitter", "standard", "test_id") not in found.index
-    assert (sensitivity.effects(rows).query("group == 'standard'").tau == 0.2).all()
-    assert (sensitivity.effects(rows, tau=0.1).query("group == 'standard'").tau == 0.1).all()
+    assert (sensitivity.by_variation(rows).query("group == 'standard'").tau == 0.2).all()
+    assert (sensitivity.by_variation(rows, tau=0.1).query("group == 'standard'").tau == 0.1).all()
     wide = sensitivity.spread(rows).set_index(["group", "metric"])
     assert wide.loc["color_jitter", "test_id"].tolist() == pytest.approx([0.01, 2]) and "standard" not in wide.index
     assert sensitivity.changes(rows.iloc[:0]).empty and sensitivity.spread(rows.iloc[:0]).empty
 
 
-@pytest.mark.parametrize("variation", [v for v in LATER if v.reaches != open_choices.SEEN] + [LATER[0]])
+@pytest.mark.parametrize("variation", [v for v in LATER if v.reaches != open_choices.SEEN] + [open_choices.AGAIN])
 def test_what_a_choice_does_not_reach_learns_the_same_to_the_bit(variation):
     def learned(v):
         small = replace(v.protocol(1), channels=(4, 4, 4), split_sizes=(512, 128, 128, 128))
         cells = (Run("standard", 0.1), Run("color_jitter", 0.1), Run(**open_choices.COLLAPSE))
-        stack = pretrain.train([replace(run, protocol=small) for run in cells], "cpu", precision="float32")
+        runs = [replace(run, protocol=small, replicate=v.replicate) for run in cells]
+        stack = pretrain.train(runs, "cpu", precision="float32")
         names = {"dw_pairs": "collapse"}
         return {names.get(run.method, run.method): w for run, w in zip(stack.runs, stack.encoder.weight.detach())}
 
-    start, other = learned(VARIATIONS[0]), learned(variation)
+    start, other = learned(open_choices.UNCHANGED), learned(variation)
     reached = {group for group in start if not torch.equal(start[group], other[group])}
-    assert reached == (set() if variation is LATER[0] else set(variation.reaches))
+    assert reached == (set() if variation is open_choices.AGAIN else set(variation.reaches))
 
 
 def test_choices_the_calibration_does_not_see_are_measured_in_cells_of_their_own():
@@ -134,10 +135,10 @@ def test_choices_the_calibration_does_not_see_are_measured_in_cells_of_their_own
             return papers_value(run, metric)
         return 0.1 + 0.02 * run.seed + (0.3 if run.protocol.mmd_features == "raw" else 0.0)
 
-    short, full, lengths, unseen = sensitivity.parts(sensitivity.named(made_up(runs, value), runs))
+    short, full, lengths, unseen = sensitivity.portions(sensitivity.with_choices(made_up(runs, value), runs))
     assert (sensitivity.ranking(short).misfit < 1e-12).all() and (full.cell == "").all() and (lengths.cell == "").all()
     found = sensitivity.unseen_effects(unseen).set_index(["variation", "group", "metric"]).sort_index()
-    assert len(found) == 3 * sum(len(v.cells) for v in UNSEEN)
+    assert len(found) == 3 * sum(len(v.cells) for v in (open_choices.UNCHANGED_IN_CELLS, *UNSEEN))
     line = found.loc["MMD of raw embeddings", "mmd", "test_id"]
     assert [line["mean"], line.moved, line.start] == pytest.approx([0.41, 0.3, 0.11]) and line.moved_n == line.n == 2
     fewer = unseen[(unseen.seed == 0) | (unseen.variation == "start")]
@@ -168,9 +169,8 @@ def test_validation_takes_one_of_the_lengths_of_a_run_that_has_them_all():
         return epochs / 1000
 
     rows = made_up(runs, value)
-    _, _, lengths, _ = sensitivity.parts(
-        sensitivity.named(rows[~((rows.seed == 1) & (rows.method == "dw_pairs"))], runs)
-    )
+    rows = rows[~((rows.seed == 1) & (rows.method == "dw_pairs"))]
+    lengths = sensitivity.portions(sensitivity.with_choices(rows, runs)).lengths
     assert set(lengths.epochs) == set(LENGTHS)
     found = sensitivity.validated_epoch(lengths).set_index(["method", "tau_alpha", "seed"])
     assert found.loc["standard", 0.1, 0].epoch == 100 and found.loc["standard", 0.1, 1].epoch == FULL_EPOCHS
@@ -215,8 +215,8 @@ def test_the_rule_prefers_the_plain_then_the_cheap_among_those_that_fit_alike():
 
 def test_the_default_protocol_is_what_the_rule_takes():
     runs = REGISTRY["sensitivity"].runs("core")
-    rows = sensitivity.named(results.Store().load(runs), runs)
-    _, full, *_ = sensitivity.parts(rows)
+    rows = sensitivity.with_choices(results.Store().load(runs), runs)
+    full = sensitivity.portions(rows).full
     taken = sensitivity.decide(sensitivity.ranking(sensitivity.at_freeze(full)))
     assert (sensitivity.at_freeze(full).created < sensitivity.FROZEN).all() and len(full) > len(
         sensitivity.at_freeze(full)
@@ -262,7 +262,7 @@ def test_a_preset_sizes_what_the_experiment_leaves_to_it_and_no_epochs_are_passe
     own = made_up(runs, papers_value).assign(created="2027-01-01")
     assert len(sensitivity.at_freeze(own)) == len(own), "a sweep of one's own counts whole"
     assert {run.protocol.epochs for run in runs} == {2} and {sum(run.protocol.split_sizes) for run in runs} == {2310}
-    sensitivity.named(results.frame([]), runs)  # knows each
+    sensitivity.with_choices(results.frame([]), runs)  # knows each
     for preset in ("laptop", "core", "paper"):
         with pytest.raises(ValueError, match="sensitivity sets the epochs of its runs itself"):
             experiment.runs(preset, epochs=7)

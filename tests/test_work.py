@@ -17,7 +17,7 @@ from dtcl_core.analysis import selection
 from dtcl_core.analysis.selection import FRESH_SEED
 from dtcl_core.config import Protocol, Run
 from dtcl_core.engine.streams import stream_of
-from dtcl_core.experiments import BESIDE, MAX_SEEDS, OUTSIDE, PRESETS, REGISTRY, Experiment
+from dtcl_core.experiments import MAX_SEEDS, PRESETS, REGISTRY, Experiment
 from dtcl_core.launch import local
 from dtcl_core.report import notebook
 from dtcl_core.results import Store
@@ -112,6 +112,19 @@ def test_the_pace_is_that_of_the_rows_most_like_what_would_run_now(monkeypatch):
     assert local.seconds_an_image(rows, cpu).seconds == pytest.approx(3.0), "not the median"
     paths["trunk"] = (None, "PyTorch's operators (no compiler)")
     assert local.seconds_an_image(rows, cpu)[:2] == pytest.approx((7.0, 7.0)), "rows of another path were counted"
+
+
+def test_replicates_train_in_stacks_of_their_own_and_are_the_same_runs(all_methods, tmp_path):
+    runs = all_methods[:2]
+    again = [replace(run, replicate=1) for run in runs]
+    assert sorted(map(len, local.cut_into_stacks([*runs, *again], 12))) == [2, 2]
+    store = Store(tmp_path)
+    local.compute([*runs, *again], store, "cpu", quiet=True)
+    rows = store.rows()
+    for first, second in zip(runs, again):
+        assert rows[first.key]["metrics"] == rows[second.key]["metrics"], (
+            "bit for bit, as machine, code and stack are the same"
+        )
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 20])
@@ -247,7 +260,7 @@ def test_what_was_selected_is_trained_on_fresh_seeds(tiny, tmp_path, monkeypatch
     )
 
 
-@pytest.mark.parametrize("name", [*BESIDE, *OUTSIDE])
+@pytest.mark.parametrize("name", [name for name, experiment in REGISTRY.items() if not experiment.selects])
 def test_only_what_selects_has_winners_to_confirm(name, tmp_path, capsys):
     assert command_line.main(["run", name, "--fresh", "--device", "cpu", "--results", str(tmp_path)]) == 2
     assert f"not for {name}" in capsys.readouterr().err

@@ -51,8 +51,22 @@ import pandas as pd
 from scipy import stats
 
 from ..config import Protocol, Run
-from ..experiments.readings import ADVERSARY, BASE, CANDIDATES, COLLAPSED, DRAWS, FIRST, MORE_SEEDS, ORACLE_TAU, SEEDS
-from ..experiments.readings import TAUS, Candidate, adversary_runs, runs
+from ..experiments.readings import (
+    ADVERSARY,
+    BASE,
+    CANDIDATES,
+    COLLAPSED,
+    DRAWS,
+    FIRST,
+    FIRST_READING,
+    MORE_SEEDS,
+    ORACLE_TAU,
+    SEEDS,
+    TAUS,
+    Candidate,
+    adversary_runs,
+    runs,
+)
 from . import reported
 
 PAPER_SEEDS = 5
@@ -72,15 +86,15 @@ def anchors() -> pd.DataFrame:
     lines: list[tuple[Any, ...]] = []
     for group, method in (("standard", "standard"), ("oracle", "color_jitter")):
         for fraction in FRACTIONS:
-            told = reported.main_comparison(label_fraction=fraction)
-            for line in told[told.method == method].itertuples():
+            paper = reported.main_comparison(label_fraction=fraction)
+            for line in paper[paper.method == method].itertuples():
                 lines.append((group, method, np.nan, line.metric, fraction, line.value))
     tables = reported.temperature_tables()
     for cell in COLLAPSED:
-        told = tables[(tables.metric == "validation") & (tables.discriminator == "global")]
+        paper = tables[(tables.metric == "validation") & (tables.discriminator == "global")]
         for name, value in cell.items():
-            told = told[told[name] == value]
-        lines.append(("collapse", cell["method"], cell["tau_alpha"], "validation", 0.01, told.value.item()))
+            paper = paper[paper[name] == value]
+        lines.append(("collapse", cell["method"], cell["tau_alpha"], "validation", 0.01, paper.value.item()))
     return pd.DataFrame(lines, columns=["group", "method", "tau_alpha", "metric", "label_fraction", "reported"])
 
 
@@ -122,8 +136,8 @@ def _selected(found: Mapping[Run, dict[str, Any] | None]) -> float:
 
     def validation(tau: float) -> float:
         mine = [row for run, row in found.items() if run.method == "standard" and run.tau_alpha == tau]
-        told = [row["metrics"]["0.01"]["validation"] for row in mine if row is not None]
-        return float(np.mean([CHANCE if value is None else value for value in told]))
+        accuracies = [row["metrics"]["0.01"]["validation"] for row in mine if row is not None]
+        return float(np.mean([CHANCE if value is None else value for value in accuracies]))
 
     return max(sorted(TAUS), key=validation)
 
@@ -216,7 +230,7 @@ def going_on(misfit: pd.Series) -> list[str]:
     """The candidates with a second seed, from the misfits of all on the first (rule 4)."""
     networks = {run.training for run in runs(BASE)}
     shared = [c.name for c in CANDIDATES if {run.training for run in runs(c)} <= networks]
-    free = [*shared, CANDIDATES[0].name]
+    free = [*shared, FIRST_READING.name]
     return [*free, *[name for name in misfit.index if name not in free][:GO_ON]]
 
 
@@ -224,7 +238,7 @@ def two_seeds(rows: Mapping[str, dict[str, Any]], sized: Protocol = FIRST) -> di
     """`measured` of the candidates that went on, on their two seeds; those that have them so far."""
     misfit = first_round(rows, sized)
     stay = {c.name for c in CANDIDATES} if len(misfit) < len(CANDIDATES) else {*going_on(misfit)}
-    return {name: told for name, told in candidates_with_rows(rows, SEEDS, sized).items() if name in stay}
+    return {name: each for name, each in candidates_with_rows(rows, SEEDS, sized).items() if name in stay}
 
 
 def finalists(misfit: pd.Series) -> list[str]:
@@ -243,7 +257,7 @@ def last_comparison(rows: Mapping[str, dict[str, Any]], sized: Protocol = FIRST)
     misfit, second = first_round(rows, sized), two_seeds(rows, sized)
     if len(misfit) < len(CANDIDATES) or {*second} != {*going_on(misfit)}:
         return {}
-    names = {*finalists(misfits(table(second))), CANDIDATES[0].name}
+    names = {*finalists(misfits(table(second))), FIRST_READING.name}
     return {n: t for n, t in candidates_with_rows(rows, SEEDS + MORE_SEEDS, sized).items() if n in names}
 
 
@@ -266,10 +280,14 @@ def adversary_features(
     lines = []
     for name, runs_ in adversary_runs(candidate, sized).items():
         found = [rows.get(run.key) for run in runs_]
-        told = [row["metrics"]["0.01"]["validation"] for row in found if row is not None]
-        if len(told) < len(runs_):
+        accuracies = [row["metrics"]["0.01"]["validation"] for row in found if row is not None]
+        if len(accuracies) < len(runs_):
             return None
-        means = np.array([CHANCE if value is None else value for value in told]).reshape(len(ADVERSARY), SEEDS).mean(1)
+        means = (
+            np.array([CHANCE if value is None else value for value in accuracies])
+            .reshape(len(ADVERSARY), SEEDS)
+            .mean(1)
+        )
         cell = ADVERSARY[int(means.argmax())]
         lines.append((name, cell["tau_alpha"], cell["lambda_"], float(means.max())))
     found_ = pd.DataFrame(lines, columns=["features", "tau_alpha", "lambda_", "validation"])
@@ -281,7 +299,7 @@ def candidates_with_rows(
 ) -> dict[str, pd.DataFrame]:
     """`measured` of each candidate that has all its runs."""
     found = {candidate.name: measured(candidate, rows, seeds, sized) for candidate in CANDIDATES}
-    return {name: told for name, told in found.items() if told is not None}
+    return {name: each for name, each in found.items() if each is not None}
 
 
 def summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
@@ -303,19 +321,19 @@ def summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def prediction_intervals(
-    told: pd.DataFrame, confidence: float = 0.95, others: Sequence[pd.DataFrame] = ()
+    reading: pd.DataFrame, confidence: float = 0.95, others: Sequence[pd.DataFrame] = ()
 ) -> pd.DataFrame:
     """For each anchor, where the mean of the paper's five seeds, one draw of labels each, would fall under a reading.
 
     Args:
-        told: of `measured`.
+        reading: what the reading in question measures, as from `measured`.
         confidence: of the interval.
         others: `measured` of further candidates, to pool variances with.
 
     Returns:
         Columns: those of `anchors`, mean, low, high, inside.
     """
-    named = {str(i): part for i, part in enumerate([told, *others])}
+    named = {str(i): part for i, part in enumerate([reading, *others])}
     means = table(named)
     mine = means[means.candidate == "0"].drop(columns="candidate")
     freedom = sum(part.seed.nunique() - 1 for part in named.values())

@@ -5,8 +5,8 @@ the claim if it lies above zero, *against* it if it lies below the smallest size
 accuracies, which is below all leads that they take from the paper; zero for other quantities), and is *open* otherwise; with
 fewer than `MIN_SEEDS` seeds, or without the runs it needs, it is *missing*. `verdicts` makes a verdict of them.
 
-A contrast that claims a quantity to be nothing speaks for if its interval lies within a margin around zero, against if it
-lies outside. Nothing is corrected for there being several contrasts: the chapter shows every one. Cells of the domain-weighted
+Where a claim says that a quantity is zero, its contrast speaks for it if the interval lies within a margin around zero, and
+against it if the interval lies outside that margin. Nothing is corrected for there being several contrasts: the chapter shows every one. Cells of the domain-weighted
 methods that calibration looks at (`Evidence.is_calibrated`) are left out. In whole grids, a run that diverged counts as
 chance; elsewhere its seed is missing.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,7 @@ from .. import experiments
 from ..config import HYPERPARAMETERS
 from ..experiments import core
 from ..experiments.core import CHANCE
+from ..experiments.core import PROPOSED as PROPOSED
 from ..traces import Trace
 from . import selection
 from .intervals import Interval, mean_interval
@@ -30,8 +32,8 @@ from .intervals import Interval, mean_interval
 MIN_SEEDS = 3
 LEAST = 0.005  # the smallest difference of accuracies worth the name
 MARGIN = 0.02  # of accuracy: what "alike", "among the best" and "well short" mean
-PROPOSED = ("dw_negatives", "dw_pairs")
-BASELINES = ("standard", "same_domain", "mmd", "dann")
+USING_DOMAINS = ("same_domain", "mmd", "dann")  # baselines that see the domains of the training images
+BASELINES = ("standard", *USING_DOMAINS)
 NOTHING = pd.Series(dtype=float)
 
 
@@ -42,11 +44,14 @@ class Contrast:
     Attributes:
         what: in words.
         interval: its mean and t interval over n seeds (NaN limits where n < 2).
-        within: claims that the quantity is nothing, give or take this margin, rather than positive.
+        within: set where the claim is that the quantity is zero, give or take this margin, instead of positive.
         least: the smallest size worth the name; an interval below it speaks against.
         metric: the accuracy it is about; None for other quantities.
-        beside: it stands beside what a claim is judged by, and decides nothing.
-        signs: of a contrast that claims no consistent sign: the signs of its parts (over sigmas, say), whose mean it is.
+        method: the method that it is about; None if that is several at once, or none.
+        baseline: the method that this one is compared with; None if that is the best or the mean of several, or none.
+        beside: shown beside what a claim is judged by; it decides nothing.
+        signs: set where the claim is that there is no consistent sign: the sign of each part (at each sigma, say) of which the
+            quantity is the mean.
     """
 
     what: str
@@ -54,6 +59,8 @@ class Contrast:
     within: float | None = None
     least: float = 0.0
     metric: str | None = None
+    method: str | None = None
+    baseline: str | None = None
     beside: bool = False
     signs: tuple[int, ...] | None = None
 
@@ -143,7 +150,7 @@ class Evidence:
     def chosen_cell(self, method: str, sigma: float = 50.0) -> tuple[float, ...] | None:
         """The configuration that is selected among those of `cells`, as that names it; None without rows."""
         rows = self.in_grids[(self.in_grids.method == method) & (self.in_grids.sigma == sigma)]
-        names = named(rows[rows.discriminator.isna() | (rows.discriminator == "global")])
+        names = cells_of(rows[rows.discriminator.isna() | (rows.discriminator == "global")])
         return names[0] if names else None
 
     def cells(self, method: str, metric: str, sigma: float = 50.0) -> pd.DataFrame:
@@ -152,7 +159,7 @@ class Evidence:
         rows = rows[(rows.method == method) & (rows.sigma == sigma) & (rows.label_fraction == 0.01)]
         rows = rows[rows.tau_alpha < 1.0].fillna({metric: CHANCE})
         rows = rows[rows.discriminator.isna() | (rows.discriminator == "global")]
-        table = rows.assign(cell=named(rows)).pivot_table(index="seed", columns="cell", values=metric)
+        table = rows.assign(cell=cells_of(rows)).pivot_table(index="seed", columns="cell", values=metric)
         present = table.notna().sum(axis=1)  # a seed that is half trained does not count
         return table[present == present.max()].dropna(axis=1)
 
@@ -186,17 +193,17 @@ def sized_elsewhere(effect: pd.Series) -> pd.Series:
     return effect * np.sign(others)
 
 
-def named(rows: pd.DataFrame) -> list[tuple[float, ...]]:
+def cells_of(rows: pd.DataFrame) -> list[tuple[float, ...]]:
     """(tau_alpha, tau_beta, lambda) of each row; -1 for what its method lacks."""
     return [tuple(values) for values in rows[list(HYPERPARAMETERS)].astype(float).fillna(-1).to_numpy().tolist()]
 
 
-def difference(what: str, a: pd.Series, b: pd.Series, least: float = LEAST, metric: str | None = None) -> Contrast:
-    """The contrast a - b of accuracies, paired by seed; `metric` is what they are."""
+def difference(what: str, a: pd.Series, b: pd.Series, least: float = LEAST, **about: Any) -> Contrast:
+    """The contrast a - b of accuracies, paired by seed; `about` is the metric, method and baseline of a `Contrast`."""
     joined = pd.concat([a.rename("a"), b.rename("b")], axis=1, join="inner").dropna()
-    return one(what, (joined.a - joined.b).tolist(), least, metric)
+    return one(what, (joined.a - joined.b).tolist(), least, **about)
 
 
-def one(what: str, values: Sequence[float], least: float = 0.0, metric: str | None = None) -> Contrast:
-    """A contrast from its values, one a seed."""
-    return Contrast(what, mean_interval(values), least=least, metric=metric)
+def one(what: str, values: Sequence[float], least: float = 0.0, **about: Any) -> Contrast:
+    """A contrast from its values, one a seed; `about` is the metric, method and baseline of a `Contrast`."""
+    return Contrast(what, mean_interval(values), least=least, **about)

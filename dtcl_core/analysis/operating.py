@@ -12,6 +12,7 @@ not among them: for the baselines at other sigmas the paper gives a figure and n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,7 @@ from .claims import Evidence
 from .contrasts import NOTHING, PROPOSED
 
 PAPER, ALIKE = "the paper's means", "all methods alike"
-CLAIMS = (1, 2, 3, 4, 6)
+SIMULATED = (1, 2, 3, 4, 6)  # claims about the selected cells at sigma 50
 SPREADS = 9  # the claim about two discriminators, on seeds of the grids
 METRICS = ("test_ood", "test_id", "d_test_id")
 DRAWN = 400
@@ -73,8 +74,8 @@ def seeds_of(rows: pd.DataFrame) -> pd.DataFrame:
 
 def truth(kind: str) -> Mapping[tuple[str, str, float], float]:
     """The mean of each (method, metric, label fraction) that the paper reports, or one mean for all methods."""
-    told = pd.concat([reported.main_comparison(label_fraction=f) for f in LABEL_FRACTIONS])
-    means = told.set_index(["method", "metric", "label_fraction"]).value
+    paper = pd.concat([reported.main_comparison(label_fraction=f) for f in LABEL_FRACTIONS])
+    means = paper.set_index(["method", "metric", "label_fraction"]).value
     if kind == PAPER:
         return means.to_dict()
     plain = means[[not METHODS[method].oracle for method, *_ in means.index]].groupby(level=[1, 2]).mean()
@@ -108,14 +109,14 @@ class Discriminators(Evidence):
     """
 
     def __init__(self, kind: str, seeds: int, deviations: pd.DataFrame, rng: np.random.Generator):
-        told = reported.load("table_9_global_vs_batch").set_index(["discriminator", "method", "metric", "sigma"]).value
+        paper = reported.load("table_9_global_vs_batch").set_index(["discriminator", "method", "metric", "sigma"]).value
         scale = np.sqrt(len(deviations) / (len(deviations) - 1))
         self.table: dict[tuple, pd.Series] = {}
         for metric in ("test_ood", "test_id"):
             beside = deviations[PROPOSED[0], metric, 0.01] - deviations[PROPOSED[1], metric, 0.01]
             for method in PROPOSED:
                 for sigma in SIGMAS:
-                    gap = told["global", method, metric, sigma] - told["batch", method, metric, sigma]
+                    gap = paper["global", method, metric, sigma] - paper["batch", method, metric, sigma]
                     drawn = rng.choice(beside.to_numpy(), seeds) * rng.choice([-1, 1], seeds) * scale
                     made = drawn + (gap if kind == PAPER else 0.0)
                     self.table[method, metric, sigma] = pd.Series(made, index=range(seeds))
@@ -133,7 +134,7 @@ def characteristics(rows: pd.DataFrame, seeds: Sequence[int] = (rule.FRESH_SEEDS
 
     Args:
         rows: of selected cells at sigma 50, whose deviations between seeds are used.
-        seeds: how many seeds a claim is judged on, ten at most; the rule is told to need as many.
+        seeds: how many seeds a claim is judged on, ten at most; the rule then needs as many for a verdict.
         drawn: simulated data sets.
 
     Returns:
@@ -144,10 +145,10 @@ def characteristics(rows: pd.DataFrame, seeds: Sequence[int] = (rule.FRESH_SEEDS
     for kind in (PAPER, ALIKE):
         for count in seeds:
             rng = np.random.Generator(np.random.Philox([count, kind == PAPER]))
-            said: dict[int, list[str]] = {number: [] for number in CLAIMS}
+            said: dict[int, list[str]] = {number: [] for number in SIMULATED}
             for _ in range(drawn):
                 made = simulate(kind, count, deviations, rng)
-                found = rule.judge(rule.contrasts(made.without_rows(), made, CLAIMS), least=count)
+                found = rule.judge(rule.contrasts(made.without_rows(), made, SIMULATED), least=count)
                 for number, ruling in found.items():
                     said[number].append(ruling.word)
                 if count == rule.NEEDS[SPREADS]:
@@ -156,3 +157,9 @@ def characteristics(rows: pd.DataFrame, seeds: Sequence[int] = (rule.FRESH_SEEDS
             for number, words in said.items():
                 lines.append((number, kind, count, *(words.count(word) / drawn for word in rule.WORDS)))
     return pd.DataFrame(lines, columns=["claim", "truth", "seeds", *rule.WORDS])
+
+
+def stored() -> pd.DataFrame:
+    """`characteristics` as `benchmarks/operating.py` found them, from the committed table; empty without a checkout or a table."""
+    path = Path(__file__).resolve().parents[2] / "benchmarks" / "operating.csv"
+    return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["claim", "truth", "seeds", *rule.WORDS])

@@ -23,24 +23,20 @@ from ..experiments.core import FRESH_SEED
 SELECTION_FRACTION = 0.01
 SHARED_SEEDS = 4  # more than a search gives to cells that do not go on (`experiments.core`)
 # What a cell belongs to: cells compete only within it.
-CONTEXT = ("method", "discriminator", "sigma", "projector", "projector_dim", "epochs", "protocol")
+CONTEXT = ("method", "discriminator", "sigma", "projector", "projector_dim", "epochs", "protocol", "replicate")
 CELL = (*CONTEXT, *HYPERPARAMETERS)
 
 
-def cell_means(
-    frame: pd.DataFrame, metric: str = "validation", label_fraction: float = SELECTION_FRACTION
-) -> pd.DataFrame:
-    """Mean of a metric over seeds for each cell, with the number of seeds `n` that finished.
+def mean_validation(frame: pd.DataFrame, label_fraction: float = SELECTION_FRACTION) -> pd.DataFrame:
+    """Mean validation accuracy over seeds for each cell, with the number of seeds `n` that finished.
 
     Args:
         frame: rows as `results.load` gives them.
-        metric: a metric column.
         label_fraction: whose rows are averaged.
     """
     rows = frame[(frame.label_fraction == label_fraction) & (frame.status == "ok")]
-    return rows.groupby(list(CELL), dropna=False)[metric].agg(["mean", "count"]).reset_index().rename(
-        columns={"mean": metric, "count": "n"}
-    )  # fmt: skip
+    means = rows.groupby(list(CELL), dropna=False).validation.agg(["mean", "count"]).reset_index()
+    return means.rename(columns={"mean": "validation", "count": "n"})
 
 
 def select(
@@ -56,7 +52,7 @@ def select(
     Returns:
         One line a context: its hyperparameters, mean `validation`, and `n` seeds, those it was compared on.
     """
-    complete = cell_means(compared(frame, label_fraction, shared_seeds), "validation", label_fraction)
+    complete = mean_validation(compared(frame, label_fraction, shared_seeds), label_fraction)
     ranked = complete.sort_values(["validation", *HYPERPARAMETERS], ascending=[False, True, True, True], kind="stable")
     return ranked.drop_duplicates(list(CONTEXT)).sort_values(list(CONTEXT), ignore_index=True)
 
@@ -130,8 +126,8 @@ def fresh_runs(chosen: pd.DataFrame, runs: Sequence[Run], seeds: int = 5) -> lis
     """
 
     def cell_of(run: Run) -> tuple:
-        told = {"epochs": run.protocol.epochs, "protocol": protocol_hash(run.protocol)}
-        return tuple(told[name] if name in told else getattr(run, name) for name in CELL)
+        of_protocol = {"epochs": run.protocol.epochs, "protocol": protocol_hash(run.protocol)}
+        return tuple(of_protocol[name] if name in of_protocol else getattr(run, name) for name in CELL)
 
     picked = set(_names(chosen))
     cells = {replace(run, seed=0): None for run in runs if cell_of(run) in picked}

@@ -19,19 +19,21 @@ beforehand, and the second finalist was named before all short runs were in; wit
 default was frozen at `FROZEN`.
 
 `open_choices` lists what is varied. Choices varied after the default was frozen are measured here too, and decide nothing.
-How far one moves a number (`changes`) is told at one temperature, from a network trained by the same code.
+How far one moves a number (`changes`) is measured at one temperature, against a network trained by the same code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 import pandas as pd
 
 from ..config import HYPERPARAMETERS, Protocol, Run
 from ..encoder import IMAGE_SIZE
 from ..experiments.open_choices import (
+    AGAIN,
     ALL,
     CELLS,
     COLLAPSE,
@@ -41,6 +43,8 @@ from ..experiments.open_choices import (
     PROBES,
     SHORT_EPOCHS,
     START,
+    UNCHANGED,
+    UNCHANGED_IN_CELLS,
     UNSEEN,
     VARIATIONS,
 )
@@ -58,25 +62,29 @@ GROUPS = {
 }
 
 
-def named(frame: pd.DataFrame, runs: Iterable[Run]) -> pd.DataFrame:
+def with_choices(frame: pd.DataFrame, runs: Iterable[Run]) -> pd.DataFrame:
     """Rows with what their runs' configuration says: variation, probe, how many fields change, and cell.
 
     `cell` is the name in `open_choices.CELLS`, empty for runs that the calibration looks at.
     """
-    by_protocol = {
-        v.protocol(START.epochs, probe): (v.name, probe, len(v.changes) + (probe != START.probe_features))
+    choices = {
+        (v.protocol(START.epochs, probe), v.replicate): (
+            v.name,
+            probe,
+            len(v.changes) + (probe != START.probe_features),
+        )
         for v in ALL
         for probe in PROBES
     }
     sized = [(run, replace(run.protocol, epochs=START.epochs, split_sizes=START.split_sizes)) for run in runs]
-    names = {run.key: (*by_protocol[protocol], cell_of(run)) for run, protocol in sized}
+    names = {run.key: (*choices[protocol, run.replicate], cell_of(run)) for run, protocol in sized}
     columns = ["variation", "probe", "changes", "cell"]
-    told = pd.DataFrame([names[key] for key in frame.key], columns=columns, index=frame.index)
-    return pd.concat([frame, told], axis=1)
+    labels = pd.DataFrame([names[key] for key in frame.key], columns=columns, index=frame.index)
+    return pd.concat([frame, labels], axis=1)
 
 
 def cell_of(run: Run) -> str:
-    """The name in `open_choices.CELLS` of a run's cell, or nothing."""
+    """The name in `open_choices.CELLS` of a run's cell; empty if it is in none of them."""
     for name, cell in CELLS.items():
         if all(getattr(run, field) == value for field, value in cell.items()):
             return name
@@ -93,16 +101,36 @@ def cell_titles() -> dict[str, str]:
     return found
 
 
-def parts(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Rows, as from `named`, apart: short and full runs of the calibration's cells, the start at all `LENGTHS`, and `CELLS`."""
+class Portions(NamedTuple):
+    """Rows by what is asked of them.
+
+    Attributes:
+        short, full: runs of the cells that the calibration looks at, of `SHORT_EPOCHS` and of `FULL_EPOCHS`.
+        lengths: the start in those cells, of all `LENGTHS`.
+        unseen: runs of `open_choices.CELLS`, which it does not look at.
+    """
+
+    short: pd.DataFrame
+    full: pd.DataFrame
+    lengths: pd.DataFrame
+    unseen: pd.DataFrame
+
+
+def portions(rows: pd.DataFrame) -> Portions:
+    """Rows, as from `with_choices`, apart; the start's are in two portions."""
     unseen = rows.cell != ""
     full, other = rows.epochs == FULL_EPOCHS, rows.epochs.isin(set(LENGTHS) - {SHORT_EPOCHS, FULL_EPOCHS})
-    first = (rows.variation == VARIATIONS[0].name) & (rows.probe == START.probe_features)
-    return rows[~unseen & ~full & ~other], rows[~unseen & full], rows[~unseen & first], rows[unseen]
+    start = (rows.variation == UNCHANGED.name) & (rows.probe == START.probe_features)
+    return Portions(
+        short=rows[~unseen & ~full & ~other],
+        full=rows[~unseen & full],
+        lengths=rows[~unseen & start],
+        unseen=rows[unseen],
+    )
 
 
 def at_freeze(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows that were there when the default was frozen, by `created`; all where none is so old, as in a sweep of one's own."""
+    """The rows stored before the default was frozen; all of them if none is that old, as in a reader's own store."""
     then = rows[rows.created < FROZEN]
     return then if len(then) else rows
 
@@ -119,10 +147,10 @@ def misfit(frame: pd.DataFrame) -> pd.DataFrame:
     rows = frame[(frame.label_fraction == selection.SELECTION_FRACTION) & (frame.status == "ok")]
     lines = []
     for group, metrics in GROUPS.items():
-        chosen, told = rows_of_group(rows, group), targets(group)
+        chosen, paper = rows_of_group(rows, group), targets(group)
         for metric in metrics:
             if len(chosen):
-                lines.append((group, metric, told[metric], chosen[metric].mean(), chosen.seed.nunique()))
+                lines.append((group, metric, paper[metric], chosen[metric].mean(), chosen.seed.nunique()))
     return pd.DataFrame(lines, columns=["group", "metric", "reported", "measured", "n"])
 
 
@@ -142,9 +170,9 @@ def rows_of_group(rows: pd.DataFrame, group: str, tau: float | None = None) -> p
 
 def targets(group: str) -> pd.Series:
     """The reported numbers of a group, by metric."""
-    told = reported.collapse() if group == "collapse" else reported.main_comparison()
-    told = told if group == "collapse" else told[told.method == group]
-    return told.groupby("metric").value.mean()
+    paper = reported.collapse() if group == "collapse" else reported.main_comparison()
+    paper = paper if group == "collapse" else paper[paper.method == group]
+    return paper.groupby("metric").value.mean()
 
 
 def terms(table: pd.DataFrame) -> pd.Series:
@@ -168,7 +196,7 @@ def ranking(rows: pd.DataFrame) -> pd.DataFrame:
     """Variations by misfit on the seeds they share, smallest first; those made after the freeze take no part.
 
     Args:
-        rows: as from `named`, of one number of epochs.
+        rows: as from `with_choices`, of one number of epochs.
 
     Returns:
         Columns: variation, probe, changes, misfit, its term of each group, n (seeds), cost (see `cost`); variations with a
@@ -209,11 +237,11 @@ def cost(protocol: Protocol) -> float:
     return total / 1e6
 
 
-def effects(rows: pd.DataFrame, probe: str = "raw", tau: float | None = None) -> pd.DataFrame:
+def by_variation(rows: pd.DataFrame, probe: str = "raw", tau: float | None = None) -> pd.DataFrame:
     """What each variation measures, in the groups that it reaches and the metrics of the misfit.
 
     Args:
-        rows: as from `named`, of one number of epochs.
+        rows: as from `with_choices`, of one number of epochs.
         probe: whose rows.
         tau: see `rows_of_group`.
 
@@ -227,8 +255,8 @@ def effects(rows: pd.DataFrame, probe: str = "raw", tau: float | None = None) ->
         for group in (group for group in GROUPS if group in variation.reaches):
             chosen = rows_of_group(part, group, tau)
             for metric in GROUPS[group] if len(chosen) else ():
-                told, found = targets(group)[metric], mean_interval(chosen[metric])
-                lines.append((variation.name, group, chosen.tau_alpha.iloc[0], metric, told, *found))
+                paper, found = targets(group)[metric], mean_interval(chosen[metric])
+                lines.append((variation.name, group, chosen.tau_alpha.iloc[0], metric, paper, *found))
     columns = ["variation", "group", "tau", "metric", "reported", "mean", "low", "high", "n"]
     return pd.DataFrame(lines, columns=columns)
 
@@ -236,11 +264,11 @@ def effects(rows: pd.DataFrame, probe: str = "raw", tau: float | None = None) ->
 def changes(rows: pd.DataFrame, probe: str = "raw") -> pd.DataFrame:
     """How far each variation moves each number, at the temperature `TAU`, paired by seed.
 
-    Choices varied after the freeze are compared with the start trained again by the same code, the first of
-    `open_choices.LATER`; the others, and that one itself, with the start.
+    Choices varied after the freeze (`open_choices.LATER`) are compared with the start trained again by the same code, which is
+    the first of them; the others, and that one itself, with the start.
 
     Args:
-        rows: as from `named`, of one number of epochs.
+        rows: as from `with_choices`, of one number of epochs.
         probe: whose rows.
 
     Returns:
@@ -248,8 +276,8 @@ def changes(rows: pd.DataFrame, probe: str = "raw") -> pd.DataFrame:
     """
     rows = rows[(rows.probe == probe) & (rows.label_fraction == selection.SELECTION_FRACTION) & (rows.status == "ok")]
     lines = []
-    for variation in ALL[1:]:
-        other = LATER[0].name if variation in LATER[1:] else VARIATIONS[0].name
+    for variation in (v for v in ALL if v is not UNCHANGED):
+        other = AGAIN.name if variation in LATER and variation is not AGAIN else UNCHANGED.name
         mine, base = rows[rows.variation == variation.name], rows[rows.variation == other]
         for group in (group for group in GROUPS if group in variation.reaches and len(mine)):
             a, b = (rows_of_group(part, group, TAU).set_index("seed") for part in (mine, base))
@@ -265,10 +293,10 @@ def spread(rows: pd.DataFrame) -> pd.DataFrame:
     """The range over seeds of the start's short runs at `TAU`, by group or cell: columns group, metric, range, seeds.
 
     Args:
-        rows: the first or the last of `parts`, of one probe.
+        rows: `short` or `unseen` of `portions`, of one probe.
     """
     rows = rows[(rows.label_fraction == selection.SELECTION_FRACTION) & (rows.status == "ok")]
-    rows, lines = rows[rows.variation == VARIATIONS[0].name], []
+    rows, lines = rows[rows.variation == UNCHANGED.name], []
     for group in (*GROUPS, *CELLS):
         mine = rows[rows.cell == group] if group in CELLS else rows_of_group(rows[rows.cell == ""], group, TAU)
         for metric in metrics_of(group) if mine.seed.nunique() > 1 else ():
@@ -285,7 +313,7 @@ def unseen_effects(rows: pd.DataFrame) -> pd.DataFrame:
     """What each of `open_choices.UNSEEN` measures in its cells, and how far it moves that.
 
     Args:
-        rows: as the last of `parts`.
+        rows: `unseen` of `portions`.
 
     Returns:
         Columns: variation, group (the cell), metric, start, mean, low, high (95 % interval over seeds), n, and `moved`, the
@@ -295,14 +323,16 @@ def unseen_effects(rows: pd.DataFrame) -> pd.DataFrame:
     rows = rows[(rows.label_fraction == selection.SELECTION_FRACTION) & (rows.status == "ok")]
     by = {key: part.set_index("seed") for key, part in rows.groupby(["variation", "cell"])}
     lines = []
-    for variation, cell in ((v.name, cell) for v in UNSEEN for cell in v.cells if (v.name, cell) in by):
-        mine, start, shared = by[variation, cell], by.get((VARIATIONS[0].name, cell)), set(by[variation, cell].index)
-        if variation == VARIATIONS[0].name:
+    for variation, cell in (
+        (v.name, cell) for v in (UNCHANGED_IN_CELLS, *UNSEEN) for cell in v.cells if (v.name, cell) in by
+    ):
+        mine, start, shared = by[variation, cell], by.get((UNCHANGED.name, cell)), set(by[variation, cell].index)
+        if variation == UNCHANGED.name:
             shared = shared.intersection(*(part.index for (name, where), part in by.items() if where == cell))
         for metric in metrics_of(cell):
             base = mine[metric].iloc[:0] if start is None else start[metric]
-            d, told = paired_difference(mine[metric], base), base[base.index.isin(shared)].mean()
-            lines.append((variation, cell, metric, told, *mean_interval(mine[metric]), d.mean, d.n))
+            d, start_mean = paired_difference(mine[metric], base), base[base.index.isin(shared)].mean()
+            lines.append((variation, cell, metric, start_mean, *mean_interval(mine[metric]), d.mean, d.n))
     columns = ["variation", "group", "metric", "start", "mean", "low", "high", "n", "moved", "moved_n"]
     return pd.DataFrame(lines, columns=columns)
 
@@ -314,7 +344,7 @@ def validated_epoch(rows: pd.DataFrame) -> pd.DataFrame:
     of a longer one. Stored ones come from stacks of their own, whose rounding differs, and are alike in distribution only.
 
     Args:
-        rows: as the third of `parts`.
+        rows: `lengths` of `portions`.
 
     Returns:
         Columns: method, tau_alpha, seed, epoch (with the highest validation accuracy, the earliest of equals), and for each

@@ -47,23 +47,23 @@ def without_weight(protocol: Protocol) -> str:
     return protocol_hash(dataclasses.replace(protocol, **{name: getattr(default, name) for name in WEIGHT_FIELDS}))
 
 
-def name_of(protocol: Protocol) -> str:
-    """A protocol by what it changes: of the default, or of the first reading if that is nearer.
+def name_of(protocol: Protocol) -> tuple[str, str]:
+    """The reading of the paper that a protocol is nearest to, and what it changes of it.
 
     >>> name_of(dataclasses.replace(readings.FIRST, tau_min=0.2))
-    'first reading, tau_min 0.2'
+    ('first reading', 'tau_min 0.2')
     """
-    known = {"first reading": readings.FIRST, "default": Protocol()}
     told = {}
-    for name, other in known.items():
+    for name, other in {"first reading": readings.FIRST, "default": Protocol()}.items():
         other = dataclasses.replace(other, epochs=protocol.epochs)
         changed = [f.name for f in dataclasses.fields(Protocol) if getattr(protocol, f.name) != getattr(other, f.name)]
-        told[name] = [
-            f"{field.replace('_', ' ') if field != 'tau_min' else field} {_short(getattr(protocol, field))}"
-            for field in changed
-        ]
+        told[name] = [f"{_words(field)} {_short(getattr(protocol, field))}" for field in changed]
     nearest = min(told, key=lambda name: len(told[name]))
-    return ", ".join([nearest, *told[nearest]])
+    return nearest, ", ".join(told[nearest])
+
+
+def _words(field: str) -> str:
+    return field if field == "tau_min" else field.replace("_", " ")
 
 
 def _short(value: object) -> str:
@@ -100,9 +100,9 @@ def effects(frame: pd.DataFrame, of: Mapping[str, Protocol]) -> pd.DataFrame:
         shared = mine.shared.iloc[0]
         theirs = others[(others.shared == shared) & (others.epochs == epochs) & (others.sigma == sigma)]
         chosen = {m: _selected(theirs[theirs.method == m]) for m in BASELINES if (theirs.method == m).any()}
-        title = (
-            f"{name_of(of[name])}; {epochs:g} epochs, sigma {sigma:g}{'' if kind == 'global' else f', {kind}-level'}"
-        )
+        reading, change = name_of(of[name])
+        title = ", ".join(filter(None, (reading, change)))
+        title += f"; {epochs:g} epochs, sigma {sigma:g}" + ("" if kind == "global" else f", {kind}-level")
         for method, part in mine.groupby("method"):
             lines += [(title, method, *line) for line in _compared(_selected(part), chosen)]
     return pd.DataFrame(lines, columns=list(COLUMNS))
@@ -134,3 +134,38 @@ def _compared(mine: pd.DataFrame, chosen: Mapping[str, pd.DataFrame]) -> list[tu
 def _goodness(values: pd.Series, metric: str) -> pd.Series:
     """Accuracy, or for that of telling domains apart minus its distance from one half."""
     return -(values - 0.5).abs() if metric == "d_test_id" else values
+
+
+def moves(frame: pd.DataFrame, of: Mapping[str, Protocol], metric: str = "test_id") -> pd.DataFrame:
+    """By how much each change of what only the weight sees moves the proposed methods, the largest first.
+
+    The same configurations on the same seeds, with the change and without: differences are paired, averaged over the
+    configurations that have both, and their interval is over seeds. What they are compared with does not change, so their lead
+    over it moves by as much.
+
+    Args:
+        frame: rows as from `results.load`.
+        of: the protocol behind each hash in `frame`, as from `protocols`.
+        metric: of which accuracy.
+
+    Returns:
+        Columns: change, method, epochs, sigma, before, after (means), moved, low, high, n (seeds).
+    """
+    rows = frame[
+        (frame.label_fraction == selection.SELECTION_FRACTION) & (frame.status == "ok") & frame.method.isin(PROPOSED)
+    ]
+    rows = rows[rows.epochs >= open_choices.SHORT_EPOCHS]
+    rows = rows[[not Evidence.is_calibrated(a, b) for a, b in zip(rows.tau_alpha, rows.tau_beta)]]
+    named = {name: name_of(protocol) for name, protocol in of.items()}
+    shared = {name: without_weight(protocol) for name, protocol in of.items()}
+    rows = rows.assign(change=[named[p][1] for p in rows.protocol], shared=[shared[p] for p in rows.protocol])
+    same = ["shared", "epochs", "sigma", "discriminator", "method", "tau_alpha", "tau_beta", "seed"]
+    starts = rows[rows.change == ""].drop_duplicates(same).set_index(same)[metric].rename("before")
+    both = rows[rows.change != ""].join(starts, on=same, how="inner")
+    lines = []
+    for setting, part in both.groupby(["change", "method", "epochs", "sigma"]):
+        by_seed = part.assign(moved=part[metric] - part.before).groupby("seed")[["before", metric, "moved"]].mean()
+        lines.append((*setting, by_seed.before.mean(), by_seed[metric].mean(), *mean_interval(by_seed.moved.tolist())))
+    columns = ["change", "method", "epochs", "sigma", "before", "after", "moved", "low", "high", "n"]
+    table = pd.DataFrame(lines, columns=columns)
+    return table.sort_values("moved", key=lambda moved: -moved.abs(), kind="stable", ignore_index=True)

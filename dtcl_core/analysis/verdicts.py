@@ -1,4 +1,4 @@
-"""The rule that turns a claim's contrasts (`contrasts`) into a verdict, and how judged claims are told as text.
+"""The rule that turns a claim's contrasts (`contrasts`) into a verdict, and how judged claims are written as text.
 
 Once every contrast rests on the paper's `FULL_SEEDS` seeds, the verdict is
 
@@ -19,14 +19,15 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
+from ..methods import ALL_METHODS
 from .claims import CLAIMS
 from .contrasts import MIN_SEEDS, Contrast
 
 FULL_SEEDS = 5
 PAPER_EPOCHS = 400
 VERDICTS = ("reproduced", "partly", "not reproduced", "not enough runs yet")
+REPRODUCED, PARTLY, NOT_REPRODUCED, NOT_ENOUGH = VERDICTS
 WIDTH = 78
-ORACLE = "color_jitter"  # in the name of a contrast
 
 Judged = Mapping[int, Sequence[Contrast]]
 
@@ -35,10 +36,10 @@ def verdict(contrasts: Sequence[Contrast]) -> str:
     """One of `VERDICTS`, by the rule in this module's first lines."""
     said = [contrast.speaks for contrast in contrasts]
     if min((contrast.interval.n for contrast in contrasts), default=0) < FULL_SEEDS:
-        return "not enough runs yet"
+        return NOT_ENOUGH
     if 2 * said.count("for") > len(said):
-        return "reproduced" if set(said) == {"for"} else "partly"
-    return "not reproduced" if 2 * said.count("against") >= len(said) else "not enough runs yet"
+        return REPRODUCED if set(said) == {"for"} else PARTLY
+    return NOT_REPRODUCED if 2 * said.count("against") >= len(said) else NOT_ENOUGH
 
 
 def first_verdict(contrasts: Sequence[Contrast]) -> str:
@@ -49,11 +50,11 @@ def first_verdict(contrasts: Sequence[Contrast]) -> str:
     """
     said = {contrast.speaks for contrast in contrasts}
     if not said or "missing" in said:
-        return "not enough runs yet"
+        return NOT_ENOUGH
     if "for" in said:
-        return "reproduced" if said == {"for"} else "partly"
+        return REPRODUCED if said == {"for"} else PARTLY
     few = any(contrast.interval.n < FULL_SEEDS for contrast in contrasts)
-    return "not enough runs yet" if few and "against" not in said else "not reproduced"
+    return NOT_ENOUGH if few and "against" not in said else NOT_REPRODUCED
 
 
 def standing(contrasts: Sequence[Contrast]) -> str:
@@ -63,7 +64,7 @@ def standing(contrasts: Sequence[Contrast]) -> str:
     Contrasts that speak against the claim are counted behind missing runs, and stand in place of what the seeds cannot tell.
     """
     seeds = [contrast.interval.n for contrast in contrasts]
-    if verdict(contrasts) != VERDICTS[-1]:
+    if verdict(contrasts) != NOT_ENOUGH:
         return ""
     if not any(seeds):
         return "nothing to judge yet"
@@ -128,10 +129,10 @@ def spoken(judged: Judged, again: Judged | None = None) -> str:
             lines += [f"  {word}:"] * bool(chosen)
             for c, other in chosen:
                 mark = "  * " if other and other.speaks == word else "    "
-                what, told = f"{mark}{c.what}", f"{c.interval}  n = {c.interval.n}"
-                fits = len(what) + 2 + len(told) <= WIDTH
+                what, numbers = f"{mark}{c.what}", f"{c.interval}  n = {c.interval.n}"
+                fits = len(what) + 2 + len(numbers) <= WIDTH
                 wrapped = textwrap.wrap(c.what, WIDTH, initial_indent=mark, subsequent_indent=" " * 6)
-                lines += [what + told.rjust(WIDTH - len(what))] if fits else [*wrapped, told.rjust(WIDTH)]
+                lines += [what + numbers.rjust(WIDTH - len(what))] if fits else [*wrapped, numbers.rjust(WIDTH)]
     return "\n".join(lines) or "No contrast speaks yet."
 
 
@@ -183,8 +184,8 @@ def agreement(first: Judged, second: Judged) -> pd.DataFrame:
     groups = {"d_test_id": "D-Test-ID", "test_ood": "Test-OOD", "test_id": "Test-ID"}
     found: dict[str, dict[tuple, tuple[Contrast, Contrast]]] = {}
     for _, a, b in pairs(first, second):
-        metric = next((title for name, title in groups.items() if name in a.what), "other")
-        group = "the oracle" if ORACLE in a.what else metric
+        with_oracle = any(ALL_METHODS[name].oracle for name in (a.method, a.baseline) if name is not None)
+        group = "the oracle" if with_oracle else groups.get(a.metric or "", "other")
         if b.interval.n >= MIN_SEEDS:
             found.setdefault(group, {})[a.interval, b.interval] = (a, b)
     lines = []

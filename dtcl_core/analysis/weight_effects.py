@@ -36,13 +36,13 @@ def by_choice(frame: pd.DataFrame, runs: Iterable[Run]) -> pd.DataFrame:
     rows = rows[pd.Series([pair in ready for pair in zip(rows.method, rows.protocol)], rows.index, dtype=bool)]
     rows = rows.assign(variation=[names[key] for key in rows.key])
     by = {group: part.set_index("seed") for group, part in rows.groupby(["method", "variation"])}
-    told = reported.main_comparison().set_index(["method", "metric"]).value
+    paper = reported.main_comparison().set_index(["method", "metric"]).value
     lines = []
     for method, variation in ((m, v) for m in PAPER_CELLS for v in CHOICES if (m, v) in by):
         mine = by[method, variation]
         others = {"moved": (method, "default"), **{name: (name, "default") for name in REFERENCES}}
         for metric in METRICS:
-            line = {"variation": variation, "group": method, "metric": metric, "reported": told[method, metric]}
+            line = {"variation": variation, "group": method, "metric": metric, "reported": paper[method, metric]}
             line |= {"cell": f"{mine.tau_alpha.iloc[0]:g}/{mine.tau_beta.iloc[0]:g}"}
             line |= accuracy_interval(mine[metric])._asdict()
             for name, other in others.items():
@@ -81,8 +81,8 @@ def off_floor(
         means.append((name, *part[list(metrics)].mean(), len(part)))
         if cell != off:
             found = [paired_difference(by[off][metric], part[metric]) for metric in metrics]
-            told = [f"{d.mean:.3f} ±{(d.high - d.low) / 2:.3f}" if d.n > 1 else f"{d.mean:.3f}" for d in found]
-            more.append((name, *told, len(part)))
+            texts = [f"{d.mean:.3f} ±{(d.high - d.low) / 2:.3f}" if d.n > 1 else f"{d.mean:.3f}" for d in found]
+            more.append((name, *texts, len(part)))
     columns = ["cell", *metrics, "n"]
     return pd.DataFrame(means, columns=columns), pd.DataFrame(more, columns=columns)
 

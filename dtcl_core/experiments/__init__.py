@@ -2,11 +2,9 @@
 
 from ..presets import PRESETS as PRESETS
 from ..presets import Preset as Preset
-from .registry import BESIDE as BESIDE
+from .core import PROPOSED as PROPOSED
 from .registry import MAX_SEEDS as MAX_SEEDS
-from .registry import OUTSIDE as OUTSIDE
 from .registry import REGISTRY as REGISTRY
-from .registry import WEIGHTED as WEIGHTED
 from .registry import Experiment as Experiment
 from .registry import cells as cells
 from .registry import listed_numbers as listed_numbers

@@ -46,7 +46,7 @@ TAUS = (0.05, 0.1, 0.125, 0.15, 0.175, 0.25)
 BETAS = (0.1, 0.5, 1.0)
 PENALTY_TAUS, PENALTY_LAMBDAS = (0.05, 0.1, 0.15), (0.01, 0.1, 1.0)
 TAU_MINS = (0.01, 0.05)  # the paper gives none
-WEIGHTED, PLAIN, PENALISED = ("dw_negatives", "dw_pairs"), ("standard", "same_domain", "color_jitter"), ("mmd", "dann")
+PROPOSED, PLAIN, PENALISED = ("dw_negatives", "dw_pairs"), ("standard", "same_domain", "color_jitter"), ("mmd", "dann")
 PAPER_SELECTED = ((0.075, 0.5), (0.175, 1.0))  # at sigma 50, for negatives and for pairs
 CALIBRATED_BETA, CALIBRATED_ALPHAS = 0.1, (0.175, 0.25)  # reported at chance; `calibration` may look at them
 CHANCE = 0.5  # accuracy between two digits, or two domains
@@ -58,7 +58,9 @@ HEADS: tuple[dict[str, Any], ...] = (
 HEAD_SIGMA, HEAD_TAUS = 25.0, (0.05, 0.1)
 OUTSIDE_TAU, OUTSIDE_BETA = 0.1, 0.5
 FOLLOWED: Cell = {"tau_alpha": 0.125, "tau_beta": 0.1}  # the paper draws its temperatures, for pairs
-FIRST, ALL = (0, 1), tuple(range(5))
+SEEDS = (0, 1, 2, 3, 4)
+SEARCH_SEEDS, FURTHER_SEEDS = SEEDS[:2], SEEDS[2:]  # where hyperparameters are searched
+SPREAD_SEEDS, END_SEEDS = SEEDS[:3], SEEDS[3:]  # at other sigmas
 
 
 def validation_of(rows: Mapping[str, Mapping[str, Any]]) -> Validation:
@@ -68,13 +70,13 @@ def validation_of(rows: Mapping[str, Mapping[str, Any]]) -> Validation:
         rows: by key, as from `Store.rows`.
     """
 
-    def told(run: Run) -> float | None:
+    def accuracy(run: Run) -> float | None:
         row = rows.get(run.key)
         if row is None:
             return None
         return row["metrics"]["0.01"]["validation"] if row["status"] == "ok" else CHANCE
 
-    return told
+    return accuracy
 
 
 def nothing(run: Run) -> float | None:
@@ -101,7 +103,7 @@ class Entry:
 
 ENTRIES = (
     *(Entry(method) for method in (*PLAIN, *PENALISED)),
-    *(Entry(method, level) for method in WEIGHTED for level in TAU_MINS),
+    *(Entry(method, level) for method in PROPOSED for level in TAU_MINS),
 )
 
 
@@ -112,7 +114,7 @@ def is_calibrated(tau_alpha: float, tau_beta: float | None) -> bool:
 
 def strip(method: str) -> list[Cell]:
     """The cells of a method that are searched."""
-    if method in WEIGHTED:
+    if method in PROPOSED:
         grid = [(a, b) for a in TAUS for b in BETAS]
         return [{"tau_alpha": a, "tau_beta": b} for a, b in dict.fromkeys([*grid, *PAPER_SELECTED])]
     if method in PENALISED:
@@ -159,28 +161,30 @@ def parts(protocol: Protocol, validation: Validation) -> dict[str, list[Run]]:
     found: dict[str, list[Run]] = {name: [] for name in PARTS}
     for e in ENTRIES:
         tried = strip(e.method)
-        found["strip"] += made(e, tried, [SIGMA], FIRST)
-        found["third"] += made(e, tried, [SIGMA], [max(FIRST) + 1])
-        allowed = [c for c in tried if e.method not in WEIGHTED or not is_calibrated(c["tau_alpha"], c["tau_beta"])]
-        two = chosen(e, allowed, SIGMA, FIRST, 2)
-        found["further"] += made(e, two, [SIGMA], ALL[2:])
-        one = chosen(e, two, SIGMA, ALL, 1)
+        found["strip"] += made(e, tried, [SIGMA], SEARCH_SEEDS)
+        found["third"] += made(e, tried, [SIGMA], [max(SEARCH_SEEDS) + 1])
+        allowed = [c for c in tried if e.method not in PROPOSED or not is_calibrated(c["tau_alpha"], c["tau_beta"])]
+        two = chosen(e, allowed, SIGMA, SEARCH_SEEDS, 2)
+        found["further"] += made(e, two, [SIGMA], FURTHER_SEEDS)
+        one = chosen(e, two, SIGMA, SEEDS, 1)
         found["fresh"] += made(e, one, [SIGMA], range(FRESH_SEED, FRESH_SEED + FRESH_SEEDS))
         spread = [*two, *(other for cell in one for other in neighbours(cell) if other not in two)] if one else []
-        found["spreads"] += made(e, spread, OTHERS, ALL[:3])
+        found["spreads"] += made(e, spread, OTHERS, SPREAD_SEEDS)
         for sigma in ENDS:
-            found["ends"] += made(e, chosen(e, spread, sigma, ALL[:3], 1), [sigma], ALL[3:])
+            found["ends"] += made(e, chosen(e, spread, sigma, SPREAD_SEEDS, 1), [sigma], END_SEEDS)
         if e.tau_min == TAU_MINS[0]:
             batch = {"discriminator": "batch"}
-            found["batches"] += made(e, two, SIGMAS, ALL[:3], **batch)
+            found["batches"] += made(e, two, SIGMAS, SPREAD_SEEDS, **batch)
             for sigma in SIGMAS:
-                found["both"] += made(e, chosen(e, two, sigma, ALL[:3], 1, **batch), [sigma], ALL[3:], **batch)
+                found["both"] += made(e, chosen(e, two, sigma, SPREAD_SEEDS, 1, **batch), [sigma], END_SEEDS, **batch)
             for sigma in OTHERS:
-                found["both"] += made(e, chosen(e, spread, sigma, ALL[:3], 1), [sigma], ALL[3:])
+                found["both"] += made(e, chosen(e, spread, sigma, SPREAD_SEEDS, 1), [sigma], END_SEEDS)
     for head in HEADS:
-        found["heads"] += made(Entry("standard"), [{"tau_alpha": a} for a in HEAD_TAUS], [HEAD_SIGMA], ALL, **head)
+        found["heads"] += made(Entry("standard"), [{"tau_alpha": a} for a in HEAD_TAUS], [HEAD_SIGMA], SEEDS, **head)
     plain, weighted = {"tau_alpha": OUTSIDE_TAU}, {"tau_alpha": OUTSIDE_TAU, "tau_beta": OUTSIDE_BETA}
-    beside = [*made(Entry("standard"), [plain], [SIGMA], ALL), *made(Entry("dw_outside"), [plain], [SIGMA], ALL)]
-    found["outside"] = beside + [r for a in TAU_MINS for r in made(Entry(WEIGHTED[0], a), [weighted], [SIGMA], ALL)]
-    found["followed"] = [r for a in TAU_MINS for r in made(Entry(WEIGHTED[1], a), [FOLLOWED], [SIGMA], ALL)]
+    beside = [*made(Entry("standard"), [plain], [SIGMA], SEEDS), *made(Entry("dw_outside"), [plain], [SIGMA], SEEDS)]
+    found["outside"] = beside + [
+        r for a in TAU_MINS for r in made(Entry("dw_negatives", a), [weighted], [SIGMA], SEEDS)
+    ]
+    found["followed"] = [r for a in TAU_MINS for r in made(Entry("dw_pairs", a), [FOLLOWED], [SIGMA], SEEDS)]
     return {name: list(dict.fromkeys(runs)) for name, runs in found.items()}

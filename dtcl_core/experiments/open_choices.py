@@ -32,7 +32,8 @@ CELLS: Mapping[str, Mapping[str, Any]] = {
     "dann": {"method": "dann", "tau_alpha": 0.1, "lambda_": 1.0},
     "projector": {"method": "standard", "tau_alpha": 0.1, "projector": "mlp", "projector_dim": 8},
 }
-WEIGHTED = ("collapsed", "pairs", "negatives")
+SELECTED_CELLS = ("pairs", "negatives")  # what the paper selected for the proposed methods
+WEIGHTED_CELLS = ("collapsed", *SELECTED_CELLS)
 SEEN = ("standard", "color_jitter", "collapse")  # the runs that the calibration looks at
 
 
@@ -45,12 +46,14 @@ class Variation:
         changes: fields of `Protocol`.
         cells: names in `CELLS` it is tried in; empty for the runs that the calibration looks at.
         reaches: which of those runs it can change.
+        replicate: which training of the same runs it is, see `config.Run`.
     """
 
     name: str
     changes: Mapping[str, Any] = field(default_factory=dict)
     cells: Sequence[str] = ()
     reaches: Sequence[str] = SEEN
+    replicate: int = 0
 
     def fields(self, probe: str) -> dict[str, Any]:
         """The fields of `Protocol` that it sets, those of the start among them."""
@@ -71,7 +74,8 @@ class Variation:
         tried = [CELLS[name] for name in self.cells] or tried
         probes = PROBES[:1] if self.cells else PROBES
         length = {} if epochs is None else {"epochs": epochs}
-        return [{**cell, "protocol": {**self.fields(probe), **length}} for probe in probes for cell in tried]
+        again = {"replicate": self.replicate} if self.replicate else {}
+        return [{**cell, **again, "protocol": {**self.fields(probe), **length}} for probe in probes for cell in tried]
 
 
 # Where calibration started: what it varies is written out, so that a default frozen later does not move it.
@@ -91,8 +95,9 @@ STARTING: Mapping[str, Any] = {
 }
 START = Protocol(**STARTING)
 
+UNCHANGED = Variation("start")
 VARIATIONS = (
-    Variation("start"),
+    UNCHANGED,
     Variation("torchvision's crops", {"crop_scale": (0.08, 1.0)}),
     Variation("no dropout", {"dropout": 0.0}),
     Variation("torchvision's crops, no dropout", {"crop_scale": (0.08, 1.0), "dropout": 0.0}),
@@ -108,10 +113,9 @@ VARIATIONS = (
 )
 FINALISTS = ("start", "torchvision's crops, no dropout")  # trained in full: where we started, and the best short one
 
+AGAIN = Variation("trained again", replicate=1)  # the start, by later code
 LATER = (  # after the default was frozen: no part in the rule
-    Variation(
-        "trained again", {"projector_hidden": 32}
-    ),  # of no projector: the start by another name, and by later code
+    AGAIN,
     Variation("splits stratified", {"stratified_splits": True}),
     Variation("square crops", {"crop_ratio": (1.0, 1.0)}),
     Variation("blur of at most 1 pixel", {"blur_sigma": (0.1, 1.0)}),
@@ -131,21 +135,23 @@ LATER = (  # after the default was frozen: no part in the rule
     Variation("probe's penalty / 100", {"probe_l2": 0.01}),
     Variation("probe's penalty x 100", {"probe_l2": 100.0}),
 )
-YARDSTICKS = ("trained again", "labels drawn again")
+YARDSTICKS = (AGAIN.name, "labels drawn again")
+UNCHANGED_IN_CELLS = Variation(UNCHANGED.name, cells=tuple(CELLS))  # what those of `UNSEEN` are compared with
 UNSEEN = (  # by numbers the calibration may look at, or hardly: no part in the rule either
-    Variation("start", {}, tuple(CELLS)),
-    Variation("tau_min 0.05", CHOICES["tau_min 0.05"], WEIGHTED[1:]),
-    Variation("tau_min 0.005", {"tau_min": 0.005}, WEIGHTED[1:]),
-    Variation("l2 of 100", CHOICES["l2 of 100"], WEIGHTED),
-    Variation("l2 of 0.01", {"discriminator_l2": 0.01}, WEIGHTED),
-    Variation("100 Adam steps", CHOICES["100 Adam steps"], WEIGHTED),
-    Variation("1,000 Adam steps", {"discriminator_fit": "adam", "discriminator_steps": 1000}, WEIGHTED),
-    Variation("100 Adam steps of 0.1", {"discriminator_fit": "adam", "discriminator_learning_rate": 0.1}, WEIGHTED),
-    Variation("fitted on views", CHOICES["fitted on views"], WEIGHTED),
-    Variation("fitted in training mode", {"discriminator_mode": "train"}, WEIGHTED),
-    Variation("fitted on directions", {"discriminator_features": "l2"}, WEIGHTED),
-    Variation("posterior of the anchor's view", {"posterior_view": "anchor_view"}, WEIGHTED),
-    Variation("gradient through the weight", {"weight_gradient": True}, WEIGHTED),
+    Variation("tau_min 0.05", CHOICES["tau_min 0.05"], SELECTED_CELLS),
+    Variation("tau_min 0.005", {"tau_min": 0.005}, SELECTED_CELLS),
+    Variation("l2 of 100", CHOICES["l2 of 100"], WEIGHTED_CELLS),
+    Variation("l2 of 0.01", {"discriminator_l2": 0.01}, WEIGHTED_CELLS),
+    Variation("100 Adam steps", CHOICES["100 Adam steps"], WEIGHTED_CELLS),
+    Variation("1,000 Adam steps", {"discriminator_fit": "adam", "discriminator_steps": 1000}, WEIGHTED_CELLS),
+    Variation(
+        "100 Adam steps of 0.1", {"discriminator_fit": "adam", "discriminator_learning_rate": 0.1}, WEIGHTED_CELLS
+    ),
+    Variation("fitted on views", CHOICES["fitted on views"], WEIGHTED_CELLS),
+    Variation("fitted in training mode", {"discriminator_mode": "train"}, WEIGHTED_CELLS),
+    Variation("fitted on directions", {"discriminator_features": "l2"}, WEIGHTED_CELLS),
+    Variation("posterior of the anchor's view", {"posterior_view": "anchor_view"}, WEIGHTED_CELLS),
+    Variation("gradient through the weight", {"weight_gradient": True}, WEIGHTED_CELLS),
     Variation("MMD of raw embeddings", {"mmd_features": "raw"}, ("mmd",)),
     Variation("MMD of one bandwidth", {"mmd_bandwidths": (1.0,)}, ("mmd",)),
     Variation("MMD of wider bandwidths", {"mmd_bandwidths": (1.0, 2.0, 4.0, 8.0)}, ("mmd",)),
@@ -156,24 +162,25 @@ UNSEEN = (  # by numbers the calibration may look at, or hardly: no part in the 
     Variation("hidden layer of 64", {"projector_hidden": 64}, ("projector",)),
     Variation("hidden batch norm", {"projector_batch_norm": True}, ("projector",)),
 )
-ALL = (*VARIATIONS, *LATER, *UNSEEN[1:])
+ALL = (*VARIATIONS, *LATER, *UNSEEN)
 JUDGED_ELSEWHERE = ("label_draws", "dann_features")  # added with `calibration`
 STATED = ("split_sizes", "embedding_dim", "epochs", "learning_rate", "lr_step", "lr_gamma")  # fields the paper gives
 
 
 def settings(preset: str) -> list[dict[str, Any]]:
     """What the experiment `sensitivity` sets in a preset."""
-    start = VARIATIONS[0]
     if preset == "smoke":  # a yardstick trained, two choices of the probe, one of a cell
         raw = next(v for v in UNSEEN if v.cells == ("mmd",))
         probed = [v for v in LATER if set(v.changes) & {"nested_labels", "stratified_labels"}]
-        tried = (start, LATER[0], *probed, replace(start, cells=raw.cells), raw)
+        tried = (UNCHANGED, AGAIN, *probed, replace(UNCHANGED, cells=raw.cells), raw)
         return [setting for v in tried for setting in v.settings()]
-    found = [setting for v in (*VARIATIONS, *LATER, *UNSEEN) for setting in v.settings(SHORT_EPOCHS)]
+    found = [
+        setting for v in (*VARIATIONS, *LATER, UNCHANGED_IN_CELLS, *UNSEEN) for setting in v.settings(SHORT_EPOCHS)
+    ]
     if preset != "laptop":
         found += [setting for v in VARIATIONS if v.name in FINALISTS for setting in v.settings(FULL_EPOCHS)]
         lengths = [epochs for epochs in LENGTHS if epochs not in (SHORT_EPOCHS, FULL_EPOCHS)]
-        short = start.settings(SHORT_EPOCHS)
+        short = UNCHANGED.settings(SHORT_EPOCHS)
         short = [s for s in short if s["protocol"]["probe_features"] == START.probe_features]
         found += [{**s, "protocol": {**s["protocol"], "epochs": epochs}} for epochs in lengths for s in short]
     return found

@@ -134,9 +134,10 @@ class Candidate:
         return total / 1e6
 
 
+FIRST_READING, BASE = Candidate("first reading"), Candidate("literal crop, dropout 0.05", LITERAL)
 CANDIDATES = (
-    Candidate("first reading"),
-    Candidate("literal crop, dropout 0.05", LITERAL),
+    FIRST_READING,
+    BASE,
     Candidate("dropout 0.1", {**LITERAL, "dropout": 0.1}),
     Candidate("dropout 0", {**LITERAL, "dropout": 0.0}),
     Candidate("dropout 0.25", {**LITERAL, "dropout": 0.25}),
@@ -152,7 +153,6 @@ CANDIDATES = (
     Candidate("discriminator on directions", {**LITERAL, "discriminator_features": "l2"}, weight_only=True),
     Candidate("twice the channels", {**LITERAL, "channels": (32, 32, 64)}),
 )
-BASE = CANDIDATES[1]
 
 
 def settings(candidate: Candidate) -> list[dict[str, Any]]:
@@ -180,7 +180,7 @@ def runs(candidate: Candidate, seeds: int = SEEDS, sized: Protocol = FIRST) -> l
 
 def experiment(preset: str) -> list[dict[str, Any]]:
     """What the experiment `calibration` sets in a preset: all candidates, in "smoke" two of them."""
-    chosen = CANDIDATES[:2] if preset == "smoke" else CANDIDATES
+    chosen = (FIRST_READING, BASE) if preset == "smoke" else CANDIDATES
     sized = ("epochs", "split_sizes")
     found = []
     for setting in (setting for candidate in chosen for setting in settings(candidate)):

@@ -1,6 +1,6 @@
 """Every table and figure as a named list of runs.
 
-An experiment says which runs it needs; it never trains. Tables share runs by sharing keys. Each comes in four presets:
+An experiment says which runs it needs; it never trains. Tables share runs by sharing keys. Each comes in five presets:
 `smoke` (seconds, proves that the machinery works and nothing else), `laptop` (short runs of a sub-grid), `core` (full runs in
 parts, each of which goes on with what the rows of those before it select: see `core`), `paper` (the paper's grid) and `first`
 (what was run under the first reading, `readings.FIRST`).
@@ -19,9 +19,8 @@ from ..methods import ALL_METHODS, METHODS
 from ..presets import PRESETS
 from . import core, open_choices, readings, weight_choices
 
-MAX_SEEDS = core.FRESH_SEED  # a slip of the keyboard is no wish for a million runs
+MAX_SEEDS = core.FRESH_SEED  # more are a slip of the keyboard
 
-WEIGHTED = tuple(name for name, method in METHODS.items() if "discriminator" in method.uses)
 Setting = dict[str, Any]  # what an experiment sets of a `Run`: all but seed and epochs; "protocol" holds changes to it
 
 
@@ -62,7 +61,7 @@ def both_discriminators(preset: str) -> list[Setting]:
     return [
         {**setting, "discriminator": kind}
         for kind in ("global", "batch")
-        for setting in comparison(WEIGHTED, sigmas)(preset)
+        for setting in comparison(core.PROPOSED, sigmas)(preset)
     ]
 
 
@@ -117,6 +116,8 @@ class Experiment:
         most_seeds: how many it takes unless asked for another number; None: the preset's.
         parts: those of `core` that it shows.
         reading: the protocol of its runs; None: the default.
+        in_claims: whether the experiment `claims` asks for its runs too: claims rest on them.
+        selects: whether hyperparameters are selected among its cells; those of other experiments compete nowhere.
     """
 
     name: str
@@ -126,6 +127,8 @@ class Experiment:
     most_seeds: int | None = None
     parts: tuple[str, ...] = ()
     reading: Protocol | None = None
+    in_claims: bool = True
+    selects: bool = True
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -238,7 +241,7 @@ REGISTRY = {
         ),
         Experiment("label_fractions", "Table 2: 1, 10 and 100 % of labels", comparison(), parts=SEARCHED),
         Experiment(
-            "temperature", "Tables 3-8: tau_alpha by tau_beta", comparison(WEIGHTED), parts=(*SEARCHED, "third")
+            "temperature", "Tables 3-8: tau_alpha by tau_beta", comparison(core.PROPOSED), parts=(*SEARCHED, "third")
         ),
         Experiment(
             "model_selection",
@@ -253,36 +256,51 @@ REGISTRY = {
             parts=(*SEARCHED, "spreads", "ends", "batches", "both"),
         ),
         Experiment("projector_head", "the projector figure, at sigma 25", projectors, parts=("heads",)),
-        Experiment("effective_temperature", "the temperature figures, by epoch", one_trace, parts=("followed",)),
+        Experiment(
+            "effective_temperature", "the temperature figures, by epoch", one_trace, parts=("followed",), selects=False
+        ),
         Experiment(
             "calibration",
             "which reading of the paper: candidates beside its anchors",
             readings.experiment,
             readings.FIRST_SEED,
             readings.SEEDS,
+            in_claims=False,
+            selects=False,
         ),
-        Experiment("sensitivity", "how the first reading was chosen", open_choices.settings, reading=readings.FIRST),
+        Experiment(
+            "sensitivity",
+            "how the first reading was chosen",
+            open_choices.settings,
+            reading=readings.FIRST,
+            in_claims=False,
+            selects=False,
+        ),
         Experiment(
             "weight_choices",
             "choices that only the domain weight sees, under the first reading",
             weight_choices.settings,
             reading=readings.FIRST,
+            in_claims=False,
+            selects=False,
         ),
-        Experiment("adding_a_method", "claim 13: a weight outside the exponent", outside, parts=("outside",)),
+        Experiment(
+            "adding_a_method", "claim 13: a weight outside the exponent", outside, parts=("outside",), selects=False
+        ),
     )
 }
 
 
-BESIDE = ("claims", "calibration", "sensitivity", "weight_choices")  # of other protocols, or all of the others
-# Experiments with cells of their own, which do not compete where hyperparameters are selected.
-OUTSIDE = ("effective_temperature", "adding_a_method")
-
-
 def everything(preset: str) -> list[Setting]:
     """What all experiments set that a claim rests on: the paper's runs, and those of the weight outside the exponent."""
-    return [s for name, e in REGISTRY.items() if name not in BESIDE for s in e.settings(preset)]
+    return [setting for e in REGISTRY.values() if e.in_claims for setting in e.settings(preset)]
 
 
 REGISTRY["claims"] = Experiment(
-    "claims", "the fifteen claims: the runs of all the others", everything, parts=core.PARTS
+    "claims",
+    "the fifteen claims: the runs of all the others",
+    everything,
+    parts=core.PARTS,
+    in_claims=False,
+    selects=False,
 )

@@ -16,7 +16,7 @@ from ..analysis import selection
 from ..config import Protocol, Run
 from ..console import STOPPED, stop_requests
 from ..engine.device import check_precision_name, resolve_device
-from ..experiments import BESIDE, OUTSIDE, PRESETS, REGISTRY, wants_trace
+from ..experiments import PRESETS, REGISTRY, wants_trace
 from ..experiments.core import Validation, nothing, validation_of
 from ..results import Store, default_store
 from . import audit, engines, local, selfcheck
@@ -86,7 +86,7 @@ def run(options: argparse.Namespace) -> int:
 
 def fresh(name: str, runs: list[Run], store: Store) -> list[Run]:
     """What was selected among an experiment's runs, on as many seeds that took no part in the selection."""
-    if name in (*BESIDE, *OUTSIDE):
+    if not REGISTRY[name].selects:
         raise ValueError(f"--fresh is for experiments that select among configurations, not for {name}.")
     absent, seeds = store.missing(runs), {run.seed for run in runs}
     whole, least = len(seeds - {run.seed for run in absent}), min(len(seeds), selection.SHARED_SEEDS)

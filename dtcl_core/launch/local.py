@@ -87,7 +87,9 @@ def cut_into_stacks(
     """
 
     def shape(run: Run) -> str:
-        return f"{pretrain.shape_of(run)!r}{record(run)}" + (repr(stream_of(run)) if not mix_streams else "")
+        return f"{pretrain.shape_of(run)!r}{record(run)}{run.replicate}" + (
+            repr(stream_of(run)) if not mix_streams else ""
+        )
 
     def order(run: Run) -> tuple:
         return (shape(run), *stream_of(run), run.key)

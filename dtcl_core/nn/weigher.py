@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
+import typing
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,7 @@ from .inputs import current, setting
 Setting = float | Tensor | Callable[[], float | Tensor]
 
 
-class HasPosterior(Protocol):
+class HasPosterior(typing.Protocol):
     """The contract of a fitted discriminator: `discriminators`, `discriminator.fit`, or your own."""
 
     def predict_proba(self, z: Tensor, /) -> Tensor:

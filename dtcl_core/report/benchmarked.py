@@ -10,7 +10,7 @@ import pandas as pd
 
 from ..analysis.intervals import Interval, holm_confidences, mean_interval, p_value, paired_difference
 from ..config import METRICS, Run
-from ..experiments import BESIDE, OUTSIDE, REGISTRY
+from ..experiments import REGISTRY
 from ..launch import local
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
@@ -153,8 +153,7 @@ def _gpu_targets(folder: Path | None) -> list[tuple[str, ...]]:
 
 def papers_runs() -> list[Run]:
     """All the pre-trainings behind the paper's tables and figures, each once."""
-    names = [name for name in REGISTRY if name not in (*BESIDE, *OUTSIDE)]
-    return list(dict.fromkeys(run for name in names for run in REGISTRY[name].runs("paper")))
+    return list(dict.fromkeys(run for e in REGISTRY.values() if e.selects for run in e.runs("paper")))
 
 
 def core_hours(folder: Path | None = None) -> float:

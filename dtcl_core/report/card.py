@@ -81,7 +81,7 @@ class Card:
 
     Args:
         rulings: as for `table`.
-        link: what a claim's number links to, with {number} in it.
+        link: what a claim links to; {number} in it stands for the claim's.
     """
 
     def __init__(self, rulings: Mapping[str, Mapping[int, Ruling]], link: str = "claims.html#claim-{number}"):
@@ -94,25 +94,29 @@ class Card:
         return {"text/plain": repr(self), "text/html": self.html()}
 
     def html(self) -> str:
-        """The card as a table in a box that scrolls by itself."""
-        shown = self.table.copy().astype(object)
-        words = [name for name in shown if name.startswith("verdict")]
-        whats = [name for name in shown if name.startswith("of what")]
-        for name in whats:  # what the effect is of: smaller, under it
-            above = name.replace("of what", "effect")
-            shown[above] = [
-                escaped(told) if what == "–" else f"{escaped(told)}<br><small>{escaped(what)}</small>"
-                for told, what in zip(shown[above], shown[name])
-            ]
-        shown["says"] = [
-            f'<a href="{self.link.format(number=number)}">{number}. {escaped(says)}</a>'
-            for number, says in zip(shown.claim, shown.says)
-        ]
-        shown = shown.drop(columns=["claim", *whats]).rename(columns={"says": "the paper's claim"})
-        style = shown.style.hide(axis="index").set_uuid("card").set_table_attributes('class="dataframe"')
-        style.map(
-            lambda word: f"background-color: {COLORS[word]}; font-weight: bold; white-space: nowrap", subset=words
+        """The card as a table in a box that scrolls by itself: a column for the claims, and one for each level."""
+        names = [name for name in self.table if name.startswith("verdict")]
+        words = self.table[names]
+        shown = pd.DataFrame(
+            {
+                "the paper's claim": [
+                    f'<a href="{self.link.format(number=number)}">{number}. {escaped(says)}</a>'
+                    for number, says in zip(self.table.claim, self.table.says)
+                ]
+            }
         )
+        for name in names:
+            level = name.removeprefix("verdict").removeprefix(", ")
+            told = (self.table[name.replace("verdict", part)] for part in ("verdict", "effect", "of what"))
+            shown[level or "verdict"] = [
+                f"<b>{word}</b>" + (f" {escaped(effect)}<br><small>{escaped(what)}</small>" if what != "–" else "")
+                for word, effect, what in zip(*told)
+            ]
+        colors = pd.DataFrame("", shown.index, shown.columns)
+        for place, name in enumerate(names):
+            colors.iloc[:, 1 + place] = [f"background-color: {COLORS[word]}" for word in words[name]]
+        style = shown.style.hide(axis="index").set_uuid("card").set_table_attributes('class="dataframe"')
+        style.apply(lambda _: colors, axis=None)
         style.set_properties(**{"text-align": "left", "vertical-align": "top"})
         style.set_table_styles([{"selector": "th", "props": "text-align: left"}])
         return f"{BOX}{style.to_html()}</div>"

@@ -14,7 +14,7 @@ from ..analysis import selection
 from ..checks import checked_choice, closest
 from ..config import Run
 from ..engine.device import resolve_device
-from ..experiments import BESIDE, OUTSIDE, PRESETS, REGISTRY, listed_numbers, wants_trace
+from ..experiments import PRESETS, REGISTRY, listed_numbers, wants_trace
 from ..experiments.core import Validation, nothing, validation_of
 from ..files import check_writable
 from ..launch.engines import compute, compute_all
@@ -109,9 +109,9 @@ def rows_of(preset: str) -> dict[str, dict[str, Any]]:
 
 def competing(frame: pd.DataFrame, preset: str, **options: object) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows of the claims in two parts: those whose cells compete in a selection, and those that only one chapter looks at."""
-    names = [name for name in REGISTRY if name not in (*BESIDE, *OUTSIDE)]
+    asking = [experiment for experiment in REGISTRY.values() if experiment.selects]
     known = validation_of(default_store(preset).rows())
-    asked = [run for name in names for run in REGISTRY[name].runs(preset, validation=known, **options)]  # type: ignore[arg-type]
+    asked = [run for experiment in asking for run in experiment.runs(preset, validation=known, **options)]  # type: ignore[arg-type]
     keys = {run.key for run in asked}
     return frame[frame.key.isin(keys)], frame[~frame.key.isin(keys)]
 
@@ -128,10 +128,15 @@ def confirm(
         seeds: how many.
     """
     fresh = selection.fresh_runs(chosen, runs, seeds)
+    return fresh, rows(fresh, preset, compute_missing, device)
+
+
+def rows(runs: Sequence[Run], preset: str, compute_missing: bool, device: str) -> pd.DataFrame:
+    """The rows of given runs as far as they exist, after training the missing ones if asked to."""
     store = default_store(preset)
     if compute_missing:
-        compute(fresh, store, device, record=wants_trace)
-    return fresh, store.load(fresh)
+        compute(runs, store, device, record=wants_trace)
+    return store.load(runs)
 
 
 def traces(runs: Sequence[Run], preset: str) -> list[Trace]:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
 
-from ..analysis import restated, rule, selection, weight_effects
+from ..analysis import restated, rule, selection
 from ..analysis.claims import CLAIMS
 from ..analysis.contrasts import Contrast, Evidence
+from ..analysis.levels import at
 from ..analysis.rule import Ruling
-from ..config import Run
-from ..experiments import readings, wants_trace
+from ..config import Protocol, Run, protocol_hash
+from ..experiments import wants_trace
+from ..experiments.core import FRESH_SEED, TAU_MINS, PROPOSED
+from ..experiments.weight_choices import OFF_FLOOR
 from . import card, findings, notebook
-
-RAISED = "tau_min 0.05"  # of `experiments.weight_choices.CHOICES`
+from .styled import plain as plain_words
 
 
 @dataclass(frozen=True)
@@ -34,35 +37,98 @@ class Overview:
     rulings: Mapping[str, Mapping[int, Ruling]]
     contrasts: Mapping[str, Mapping[int, Sequence[Contrast]]]
 
+    def conjuncts(self, number: int) -> pd.DataFrame:
+        """What a claim says, a line each, with what was measured under each level and the state it leaves the line in.
+
+        Returns:
+            Columns: level, what, mean, low, high, n, state ("holds", "negative", "open", "missing", or what can be said of a line
+            that decides nothing).
+        """
+        lines = [
+            (level, plain_words(c.what), *c.interval, state)
+            for level, found in self.rulings.items()
+            for c, state in (
+                *((c, _told(number, c, state)) for c, state in found[number].conjuncts),
+                *((c, f"beside: {rule.on_unseen(c)}") for c in found[number].apart),
+            )
+        ]
+        return pd.DataFrame(lines, columns=["level", "what", "mean", "low", "high", "n", "state"])
+
+    def coverage(self) -> pd.DataFrame:
+        """How much of the paper's grid stands behind each claim: claim, configurations here, in the paper."""
+        lines = [(claim.number, *rule.coverage(claim.number, self.measured)) for claim in CLAIMS]
+        table = pd.DataFrame(lines, columns=["claim", "here", "paper"])
+        return table[table.paper > 0]
+
+    @property
+    def counted(self) -> str:
+        """How many of the runs are there, as a line."""
+        return f"{self.measured.key.nunique()} of {len({run.key for run in self.runs})} runs exist."
+
     @property
     def missing(self) -> str:
-        """How many of the runs are there, as a line; empty if all are."""
+        """How many of the runs are missing, as a line; empty if none is."""
         there, asked = self.measured.key.nunique(), len({run.key for run in self.runs})
         return "" if there == asked else f"not yet run: {asked - there} of {asked}"
 
 
-def overview(preset: str = "first", device: str = "auto") -> Overview:
-    """All claims by `analysis.rule`, from what is stored; nothing is trained."""
-    runs, measured = notebook.obtain("claims", preset, False, device)
-    grids, beside = notebook.competing(measured, preset)
-    traces = notebook.traces([run for run in runs if wants_trace(run)], preset)
-    main_runs, main_rows = notebook.obtain("main_table", preset, False, device)
-    _, fresh = notebook.confirm(selection.select(main_rows), main_runs, preset, False, device, rule.FRESH_SEEDS)
-    among, beyond = notebook.obtain("weight_choices", preset, False, device)
-    plain = Evidence(grids, traces, beside)
-    raised = Evidence(weight_effects.as_if(grids, beyond, among, RAISED))
-    judged = {
-        f"tau_min {readings.FIRST.tau_min:g}": rule.contrasts(plain, Evidence(fresh)),
-        RAISED: rule.contrasts(raised),  # no selected cell was run on fresh seeds there
-    }
-    on_grid = {claim.number: restated.RESTATED.get(claim.number, claim.contrasts)(plain) for claim in CLAIMS}
-    on_fresh = rule.contrasts(plain, Evidence(fresh), rule.ON_FRESH_SEEDS)
-    return Overview(
-        runs,
-        measured,
-        {level: rule.judge(found) for level, found in judged.items()},
-        {"the grid's seeds": on_grid, "fresh seeds": on_fresh},
-    )
+def overview(
+    preset: str = "first",
+    device: str = "auto",
+    compute: bool = False,
+    seeds: int | None = None,
+    epochs: int | None = None,
+) -> Overview:
+    """All claims by `analysis.rule`.
+
+    Args:
+        preset, device, compute: see `notebook.obtain`; what was selected is trained on fresh seeds too.
+        seeds, epochs: None takes the preset's.
+    """
+    size: dict[str, Any] = {"seeds": seeds, "epochs": epochs}
+    runs, measured = notebook.obtain("claims", preset, compute, device, **size)
+    grids, beside = notebook.competing(measured[measured.seed < FRESH_SEED], preset, **size)
+    main_runs, main_rows = notebook.obtain("main_table", preset, False, device, **size)
+    if preset == "first":  # its higher level is among the choices of the weight
+        among, other = notebook.obtain("weight_choices", preset, False, device, **size)
+        other = other[other.tau_alpha != OFF_FLOOR["tau_alpha"]]
+        grids, main_rows = notebook.together(grids, other), notebook.together(main_rows, other)
+        measured = notebook.together(measured, other[other.protocol.isin(_hashes(runs[0].protocol))])
+        runs = list(
+            dict.fromkeys([*runs, *(r for r in among if protocol_hash(r.protocol) in _hashes(runs[0].protocol))])
+        )
+    plain = runs[0].protocol
+    judged: dict[str, Mapping[int, Ruling]] = {}
+    shown: dict[str, Mapping[int, Sequence[Contrast]]] = {}
+    for tau_min in TAU_MINS:
+        traces = [run for run in runs if wants_trace(run) and run.protocol == replace(plain, tau_min=tau_min)]
+        here = Evidence(at(grids, tau_min, plain), notebook.traces(traces, preset), at(beside, tau_min, plain))
+        chosen = selection.select(at(main_rows, tau_min, plain))
+        again = _as_run(selection.fresh_runs(chosen, main_runs, rule.FRESH_SEEDS), tau_min)
+        fresh = at(notebook.rows(again, preset, compute, device), tau_min, plain)
+        found = rule.contrasts(here, Evidence(fresh) if len(fresh) else None)
+        judged[f"tau_min {tau_min:g}"] = rule.judge(found)
+        if not shown:
+            on_grid = {c.number: restated.RESTATED.get(c.number, c.contrasts)(here) for c in CLAIMS}
+            shown = {"the grid's seeds": on_grid, "fresh seeds": {n: found[n] for n in rule.ON_FRESH_SEEDS}}
+    return Overview(runs, measured, judged, shown)
+
+
+def _told(number: int, contrast: Contrast, state: str) -> str:
+    """A line's state, and of a missing one how many seeds it needs."""
+    return f"missing: {contrast.interval.n} of {rule.needs(number)} seeds" if state == "missing" else state
+
+
+def _hashes(protocol: Protocol) -> set[str]:
+    """The protocol's name under each level."""
+    return {protocol_hash(replace(protocol, tau_min=tau_min)) for tau_min in TAU_MINS}
+
+
+def _as_run(runs: Sequence[Run], tau_min: float) -> list[Run]:
+    """Runs whose proposed methods have that tau_min."""
+    return [
+        replace(run, protocol=replace(run.protocol, tau_min=tau_min)) if run.method in PROPOSED else run for run in runs
+    ]
 
 
 def answer(judged: Overview) -> list[str]:
@@ -71,6 +137,6 @@ def answer(judged: Overview) -> list[str]:
     The first two are findings of their own (`findings.FINDINGS`), and fail a test when the rows no longer bear them.
     """
     lines = [findings.FINDINGS[name].told(findings.load("main_table")) for name in ("lead", "unseen")]
-    tallies = "; ".join(f"{card.tally(found)} with {level}" for level, found in judged.rulings.items())
-    lines.append(f"Of the fifteen claims {tallies}" + (f" ({judged.missing})." if judged.missing else "."))
+    tallies = [f"with {level} {card.tally(found)}" for level, found in judged.rulings.items()]
+    lines.append(f"The fifteen claims: {'; '.join([*tallies, *filter(None, [judged.missing])])}.")
     return lines
