@@ -15,7 +15,7 @@ from dtcl_core.analysis.contrasts import Contrast
 from dtcl_core.analysis.intervals import mean_interval
 from dtcl_core.config import Protocol, Run
 from dtcl_core.experiments import readings
-from dtcl_core.report import card, forest, questions
+from dtcl_core.report import card, first_reading, forest, questions
 from dtcl_core.results import protocol_hash
 
 matplotlib.use("Agg")
@@ -184,3 +184,19 @@ def test_a_question_tells_by_how_much_a_change_moves_the_same_cells_on_the_same_
 def test_questions_are_about_fields_that_the_weight_sees():
     fields = {name.replace(" ", "_") for name in questions.QUESTIONS}
     assert fields <= set(specifications.WEIGHT_FIELDS)
+
+
+def test_a_difference_is_beyond_the_yardsticks_only_if_it_is_beyond_every_one():
+    most = pd.DataFrame(
+        {"group": ["Oracle"] * 2, "metric": ["a", "b"], "largest": [-0.3, 0.2], "whose": ["crop", "blur"]}
+    )
+    yard = pd.DataFrame(
+        {"group": ["Oracle"] * 2, "metric": ["a", "b"], "trained again": [0.1, 0.1], "probed": 0.1, "range": 0.25}
+    )
+    told = first_reading.beyond(most, yard.assign(**{"labels drawn again": [-0.29, 0.0]}))
+    assert told.startswith("In 1 of 2 ") and "Oracle, a: crop" in told and "blur" not in told
+
+
+def test_reported_numbers_outside_their_interval_are_counted_on_three_seeds_or_more():
+    part = pd.DataFrame({"reported": [0.5, 0.9, 0.9], "low": [0.4, 0.4, 0.4], "high": [0.6, 0.6, 0.6], "n": [3, 3, 2]})
+    assert "1 of 2 reported" in first_reading.outside(part) and first_reading.outside(part[part.n < 3]) == ""
