@@ -24,7 +24,7 @@ SIMULATED = "DTCL_SIMULATED"  # set for the process that has a simulated device;
 if os.environ.get(SIMULATED):
     with suppress(simulated.Unavailable):  # PyTorch counts its devices once, at the first backward pass of a process
         simulated.register()
-collect_ignore = [] if os.environ.get(SIMULATED) else ["test_simulated_device.py"]
+collect_ignore = [] if os.environ.get(SIMULATED) else ["engine/test_simulated_device.py"]
 
 # What keeps a process on this machine. Python runs a `sitecustomize` on PYTHONPATH at its start, so kernels, builds of the
 # book, trainers and command lines that a test starts are kept here too; one that stood there before is run as well.

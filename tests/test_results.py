@@ -428,3 +428,22 @@ def test_the_committed_retrainings_are_replicates():
     runs = [run for run in REGISTRY["sensitivity"].runs("first") if run.replicate]
     found = results.Store().load(runs)
     assert len(found) and set(found.replicate) == {1}
+
+
+def test_a_protocol_field_added_later_does_not_split_a_protocol():
+    run = Run(seed=1)
+    old, new = run.to_dict(), Run(seed=0).to_dict()
+    del old["protocol"]["tau_min"]  # as if stored before the field came; its default means as before
+    scores = {"validation": 0.5, "test_id": 0.5, "test_ood": 0.5, "d_test_id": 0.5}
+    rows = [
+        {
+            "key": str(i),
+            "run": r,
+            "status": "ok",
+            "metrics": {"0.01": scores},
+            "provenance": {"created": ""},
+            "shard": "",
+        }
+        for i, r in enumerate([old, new])
+    ]
+    assert results.frame(rows).protocol.nunique() == 1

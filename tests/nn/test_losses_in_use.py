@@ -275,7 +275,7 @@ def test_the_first_call_does_not_load_the_compiler():
         "import sys, torch; from dtcl_core import DomainWeightedInfoNCELoss; z = torch.randn(8, 4, requires_grad=True)\n"
         "DomainWeightedInfoNCELoss(num_domains=2)(z, z, torch.arange(8) % 2).backward(); print('torch._dynamo' in sys.modules)"
     )
-    root = Path(__file__).resolve().parent.parent
+    root = Path(__file__).resolve().parents[2]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
     assert done.stdout.strip() == "False"
 

@@ -24,7 +24,7 @@ from dtcl_core.experiments import REGISTRY
 from dtcl_core.report import notebook
 from dtcl_core.results import Store
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = sorted((ROOT / "book").glob("*.ipynb"))
 EXPERIMENTS = [path for path in CHAPTERS if path.stem in REGISTRY]
 REPORTED_BY = {  # a number that a chapter shows although nothing was run; the others' figures have no table

@@ -2,15 +2,17 @@
 
 import dataclasses
 import re
+from pathlib import Path
 
 import nbformat
 import pandas as pd
 import pytest
-from test_book import ROOT
 
 from dtcl_core.experiments import REGISTRY
 from dtcl_core.report import findings, notebook
 from dtcl_core.report.findings import FINDINGS, Finding, Rows
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("chapter", FINDINGS)

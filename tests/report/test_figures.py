@@ -3,7 +3,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
-from test_statistics import frame, selected_rows
+from made_up_rows import frame, selected_rows
 
 from dtcl_core import results
 from dtcl_core.analysis import reported, selection

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from tornado.websocket import websocket_connect
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 BROWSER = next((p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None)
 PAGES = [path.stem for path in [*(ROOT / "book").glob("*.md"), *(ROOT / "book").glob("*.ipynb")]]
 WIDTHS = {"desktop": 1300, "phone": 390}

@@ -1,0 +1,132 @@
+"""Tables on hand-made rows."""
+
+import pandas as pd
+import pytest
+from made_up_rows import frame, selected_rows
+from scipy import stats
+
+from dtcl_core import results
+from dtcl_core.analysis import reported, selection
+from dtcl_core.config import Run
+from dtcl_core.data import ColoredDigits
+from dtcl_core.experiments import REGISTRY
+from dtcl_core.methods import METHODS
+from dtcl_core.report import tables
+
+
+def test_best_and_selected_are_compared_on_the_same_seeds():
+    strengths = {0.1: ([0.7] * 5, 0.5), 1.0: ([0.6] * 4, 0.95)}  # validation by seed, test
+    entries = [
+        ("mmd", {"tau_alpha": 0.1, "lambda_": k}, s, v, test)
+        for k, (of, test) in strengths.items()
+        for s, v in enumerate(of)
+    ]
+    (line,) = tables.selected_and_best(frame(entries)).itertuples(index=False)
+    assert (line.selected, line.best, line.cells, line.n) == ("0.1/0.1", "0.1/1", 2, 4) and line.gap == pytest.approx(
+        0.45
+    )
+    strengths[1.0] = ([0.9] * 4, 0.95)
+    entries = [
+        ("mmd", {"tau_alpha": 0.1, "lambda_": k}, s, v, test)
+        for k, (of, test) in strengths.items()
+        for s, v in enumerate(of)
+    ]
+    (line,) = tables.selected_and_best(frame(entries)).itertuples(index=False)
+    assert line.selected == line.best == "0.1/1" and line.gap == 0
+
+
+def test_comparison_table_pairs_reported_with_measured():
+    table = tables.compare_methods(selected_rows(), reported.main_comparison(), "test_ood").set_index("method")
+    line = table.loc["Domain-Weighted Pairs"]
+    assert line.reported == 0.819 and line.measured == pytest.approx(0.8233333) and line.n == 3
+    assert line.low < 0.8233 < line.high
+    assert len(table) == len(METHODS) and table.loc["CL with DANN", "n"] == 0
+
+
+def test_difference_table_stars_intervals_that_exclude_zero():
+    table = tables.differences(selected_rows(), "test_ood").set_index("method")
+    line = table.loc["Domain-Weighted Pairs"]
+    theirs = stats.ttest_rel([0.80, 0.84, 0.83], [0.70, 0.74, 0.72]).confidence_interval(0.95)
+    assert line.difference == pytest.approx(0.31 / 3) and (line.low, line.high) == pytest.approx(
+        (theirs.low, theirs.high)
+    )
+    assert line.n == 3 and line[""] == "*" and "Standard CL" not in table.index
+    assert (tables.differences(selected_rows(), "d_test_id")[""] == " ").all()
+
+
+def test_the_same_cells_on_other_seeds():
+    first = selected_rows()
+    fresh = first.assign(seed=first.seed + 1000, test_ood=first.test_ood + 0.1)
+    table = tables.again(first, fresh[fresh.method != "dw_pairs"], "test_ood").set_index("method")
+    standard, pairs = table.loc["Standard CL"], table.loc["Domain-Weighted Pairs"]
+    reach = stats.t.ppf(0.975, 4) * 0.02 * (2 / 3) ** 0.5
+    assert standard.fresh == pytest.approx(0.82) and standard.change == f"0.100 ±{reach:.3f}" and standard.n == 3
+    assert pairs.change == "-" and pairs.n == 0 and pairs["first"] == pytest.approx(0.8233333)
+
+
+def test_runs_that_call_every_digit_the_same_are_counted():
+    runs = [Run(seed=seed) for seed in range(3)]
+    share = [ColoredDigits(seed=seed).split("test_ood").labels.double().mean().item() for seed in range(3)]
+    assert max(share) < 0.49  # fives are rarer, so the two shares lie apart
+    rows = pd.DataFrame(
+        {"method": "standard", "key": [run.key for run in runs], "test_ood": [share[0], 1 - share[1] + 0.002, 0.9]}
+    )
+    (line,) = tables.extremes(rows, runs).itertuples(index=False)
+    assert tuple(line) == ("Standard CL", share[0], 0.9, 2, 3)
+    assert tables.extremes(rows, runs, near=0.0001)["near a share"].tolist() == [1]
+
+
+def test_a_seed_that_counts_twice_is_refused():
+    rows = frame([("standard", {"tau_alpha": 0.1, "sigma": s}, 0, 0.5, 0.5) for s in (0, 50)])
+    rows = rows[rows.label_fraction == 0.01]
+    with pytest.raises(ValueError, match="more than one row for seed 0; choose one sigma"):
+        tables.compare_methods(rows, reported.main_comparison(), "test_ood")
+    with pytest.raises(ValueError, match="more than one row"):
+        tables.differences(rows, "test_ood")
+
+
+def test_ranks_leave_the_oracle_out():
+    table = tables.ranks(selected_rows(), reported.main_comparison(), "test_ood")
+    assert table.method.tolist() == ["Domain-Weighted Pairs", "Standard CL"]
+    assert table["reported rank"].tolist() == ["1", "3"]  # among all that the paper ranks
+
+
+def test_description_counts_runs_and_cells():
+    runs = REGISTRY["main_table"].runs("laptop")
+    text = tables.describe("main_table", "laptop", runs, results.frame([]))
+    assert "0 of 42 runs exist" in text
+    assert "Domain-Weighted Pairs            0      2     40\n" in text
+    there = frame([("dw_pairs", {"tau_alpha": 0.075, "tau_beta": 0.5, "protocol": runs[0].protocol}, 0, 0.8, 0.5)])
+    text = tables.describe("main_table", "laptop", runs, there.assign(device="cpu", precision="float32"))
+    assert text.startswith("Preset laptop: 1 of 42 runs exist, on cpu in float32.")
+    assert "Domain-Weighted Pairs            1      2     40  tau_alpha/tau_beta: 0.075/0.5" in text
+    assert "seeds                            1      3      5" in text
+    cell = {"tau_alpha": 0.075, "tau_beta": 0.5, "protocol": runs[0].protocol}
+    entries = [(m, cell, s, 0.8, 0.5) for m, n in (("dw_pairs", 3), ("dw_negatives", 2)) for s in range(n)]
+    text = tables.describe("main_table", "laptop", runs, frame(entries).assign(device="cpu", precision="float32"))
+    assert "seeds                            3      3      5  0 to 3 a configuration\n" in text
+    mixed = pd.concat([there.assign(device=d, precision=p) for d, p in (("cpu", "float32"), ("cuda", "bfloat16"))])
+    told = tables.describe("main_table", "laptop", runs, mixed)
+    assert "on cpu in float32 and cuda in bfloat16: compared as if alike" in told
+
+
+def test_tables_of_nothing_are_empty():
+    nothing = results.frame([])
+    assert selection.select(nothing).empty and tables.differences(nothing, "test_ood").empty
+    assert tables.ranks(nothing, reported.main_comparison(), "test_ood").empty
+    assert (
+        tables.all_cells(nothing, 0.01, ["test_ood"]).empty and tables.selected_cells(selection.select(nothing)).empty
+    )
+
+
+def test_description_counts_discriminators_and_heads_as_cells():
+    runs = REGISTRY["global_vs_batch"].runs("laptop")
+    cells = [(m, {"tau_alpha": a, "tau_beta": b, "discriminator": "global", "sigma": 50.0, "protocol": runs[0].protocol})
+             for m in ("dw_negatives", "dw_pairs") for a, b in ((0.075, 0.5), (0.175, 1.0))]  # fmt: skip
+    there = frame([(*cell, 0, 0.8, 0.5) for cell in cells]).assign(device="cpu", precision="float32")
+    text = tables.describe("global_vs_batch", "laptop", runs, there)
+    assert "Domain-Weighted Pairs            2      4     80" in text and "0.075/0.5/global" in text
+    heads = REGISTRY["projector_head"].runs("laptop")
+    assert "Standard CL                      0      5     70" in tables.describe(
+        "projector_head", "laptop", heads, results.frame([])
+    )
