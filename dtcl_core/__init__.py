@@ -26,7 +26,8 @@ concluded       `analysis`    `selection`, `intervals`, `reported` (the paper's 
                               `verdicts`; the later rule in `restated`, `rule`, `levels` (of tau_min), `operating`; of
                               the open choices `sensitivity`, `weight_effects`, `calibration`, `specifications` (the
                               effect under each)
-shown           `report`      `tables`, `styled` (tables as pages), `overview`, `card` and `forest` (all claims at
+shown           `report`      `questions`, `first_reading` (an appendix),
+                              `tables`, `styled` (tables as pages), `overview`, `card` and `forest` (all claims at
                               once), `findings` (a sentence a chapter), `figures`, `style`, `illustrations`,
                               `interactive`, `benchmarked`, `notebook` (what chapters call)
 ..              the core      `console` and `presets` (of the command line), `checks` (of values that users give)
