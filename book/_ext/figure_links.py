@@ -22,6 +22,8 @@ def add_links(app, doctree, docname):
     commands = any(COMMANDS in node["ids"] for node in doctree.findall(nodes.section))
     for number, output in enumerate([node for node in doctree.findall(is_output) if any(node.findall(nodes.image))]):
         cell = output.parent
+        while "cell" not in cell["classes"]:  # a hidden output has a node of its own around it
+            cell = cell.parent
         cell["ids"].append(f"figure-{number}")
         links = [("cell", f"#figure-{number}"), ("rows", ROWS), *([("run it again", f"#{COMMANDS}")] if commands else [])]
         line = nodes.paragraph(classes=["dtcl-source"])

@@ -145,7 +145,11 @@ def test_a_chapter_without_any_run_still_renders(path, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("path", [p for p in CHAPTERS if p not in EXPERIMENTS], ids=lambda p: p.stem)
 def test_other_chapters_take_other_parameters(path, tmp_path, monkeypatch):
-    others = {"speed": {"device": "cuda"}, "claims_before": {"preset": "smoke"}, "losses": {"compute": True, "seeds": 2, "epochs": 1}}
+    others = {
+        "speed": {"device": "cuda"},
+        "claims_before": {"preset": "smoke"},
+        "losses": {"compute": True, "seeds": 2, "epochs": 1},
+    }
     out = execute(path, tmp_path, monkeypatch, **others.get(path.stem, {"seed": 3}))
     if path.stem == "losses":
         assert "8 of 8 trainings of 1 epochs are stored" in "".join(text_of(c) for c in cells(out))
@@ -267,12 +271,16 @@ def test_a_failing_chapter_fails_the_build(tmp_path, source):
         assert "well done" in (tmp_path / "_build/html/chapter.html").read_text()
 
 
-def test_a_figure_says_where_it_comes_from(tmp_path):
-    """Of a chapter that draws from rows; other pages are left alone."""
+@pytest.mark.parametrize(
+    "tags", [[], ["hide-output"], ["hide-input", "hide-output"]], ids=lambda tags: " ".join(tags) or "shown"
+)
+def test_a_figure_says_where_it_comes_from(tags, tmp_path):
+    """Of a chapter that draws from rows, be it folded away."""
     book_of_one_chapter(tmp_path, "import matplotlib.pyplot as plt\n_ = plt.plot([0, 1])")
     (tmp_path / "book/chapter.ipynb").rename(tmp_path / "book/main_table.ipynb")
     (tmp_path / "book/_toc.yml").write_text("format: jb-book\nroot: main_table\n")
     chapter = nbformat.read(tmp_path / "book/main_table.ipynb", as_version=4)
+    chapter.cells[1].metadata["tags"] = tags
     chapter.cells.append(nbformat.v4.new_markdown_cell("## Rerun it"))
     nbformat.write(chapter, tmp_path / "book/main_table.ipynb")
     build = [str(Path(sys.executable).parent / "jupyter-book"), "build", str(tmp_path / "book"), "-W", "--keep-going"]
