@@ -25,7 +25,7 @@ stored          the core      `results` (rows), `traces` (temperatures by epoch)
 concluded       `analysis`    `selection`, `intervals`, `reported` (the paper's numbers); `contrasts`, `claims`,
                               `verdicts`; the later rule in `restated`, `rule`, `levels` (of tau_min), `operating`; of
                               the open choices `sensitivity`, `weight_effects`, `calibration`, `specifications` (the
-                              effect under each)
+                              effect under each); `learned` (what trained encoders show)
 shown           `report`      `tables`, `styled` (tables as pages), `overview`, `card` and `forest` (all claims at
                               once), `findings` (a sentence a chapter), `questions` (to the authors), `first_reading`
                               (its appendix), `figures`, `style`, `illustrations`, `interactive`, `benchmarked`,

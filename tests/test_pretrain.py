@@ -12,8 +12,8 @@ from dtcl_core.config import Protocol, Run
 from dtcl_core.data import SPLITS
 from dtcl_core.encoder import Encoder
 from dtcl_core.engine.checkpoint import write_checkpoint
-from dtcl_core.methods import ALL_METHODS, METHODS, Batch
 from dtcl_core.launch.rows import make_rows
+from dtcl_core.methods import ALL_METHODS, METHODS, Batch
 
 
 def parameters_of(stack, r):

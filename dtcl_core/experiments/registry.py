@@ -260,6 +260,14 @@ REGISTRY = {
             "effective_temperature", "the temperature figures, by epoch", one_trace, parts=("followed",), selects=False
         ),
         Experiment(
+            "encoders",
+            "what the encoders learned: embeddings, and whether hiding the domain helps",
+            comparison(),
+            parts=(*SEARCHED, "fresh"),
+            in_claims=False,
+            selects=False,
+        ),
+        Experiment(
             "calibration",
             "which reading of the paper: candidates beside its anchors",
             readings.experiment,

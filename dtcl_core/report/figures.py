@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -387,3 +387,54 @@ def _anchor_name(anchor: Any) -> str:
         return f"{short}, tau_alpha {anchor.tau_alpha:g}"
     metric = {"test_ood": "Test-OOD", "test_id": "Test-ID", "d_test_id": "D-Test-ID"}[anchor.metric]
     return f"{ALL_METHODS[anchor.method].title.replace(' CL', '')}: {metric} {100 * anchor.label_fraction:g} %"
+
+
+DIGIT_MARKS = {"3": "$3$", "5": "$5$"}
+
+
+def embeddings(pictures: Mapping[tuple[str, float], tuple[pd.DataFrame, float]]) -> Figure:
+    """Embeddings on a plane, a row a method and a column a temperature: each image by its digit in its own colour.
+
+    Args:
+        pictures: by method and tau_alpha, what `learned.picture` gives.
+    """
+    order = list(dict.fromkeys(method for method, _ in pictures))
+    most = max(sum(name == method for name, _ in pictures) for method in order)
+    figure, axes = plt.subplots(
+        len(order), most, figsize=(2.6 * most, 2.7 * len(order)), layout="constrained", squeeze=False
+    )
+    for axis in axes.flat:
+        axis.set_axis_off()
+    for row, method in zip(axes, order):
+        for axis, ((_, tau), (points, share)) in zip(row, (item for item in pictures.items() if item[0][0] == method)):
+            axis.set_axis_on()
+            for digit, mark in DIGIT_MARKS.items():
+                mine = points[points.digit == digit]
+                axis.scatter(mine.x, mine.y, c=list(mine.color), marker=mark, s=26, linewidths=0.3)
+            axis.set(xticks=[], yticks=[], title=f"$\\tau_\\alpha$ = {tau:g}, {share:.0%} of variance")
+            axis.title.set_fontsize(9)
+        row[0].set_ylabel(ALL_METHODS[method].title, fontsize=9)
+    return figure
+
+
+def hiding(rows: pd.DataFrame, metrics: Sequence[str] = ("test_ood", "test_id")) -> Figure:
+    """How much of the domain an embedding tells against what it tells of digits: a panel an accuracy, every run a point.
+
+    Args:
+        rows: runs at one label fraction, with method, d_test_id and each metric.
+        metrics: a panel each.
+    """
+    figure, axes = plt.subplots(
+        1, len(metrics), figsize=(4.2 * len(metrics), 4.2), sharey=False, layout="constrained", squeeze=False
+    )
+    order = [name for name in ALL_METHODS if name in set(rows.method)]
+    for axis, metric in zip(axes[0], metrics):
+        for name in order:
+            mine = rows[rows.method == name]
+            axis.plot(mine.d_test_id, mine[metric], "o", color=method_color(name), alpha=0.75, markersize=5,
+                      markeredgecolor="white", label=ALL_METHODS[name].title)  # fmt: skip
+        axis.axvline(0.5, color="0.6", linewidth=0.8, linestyle=":")
+        axis.axhline(0.5, color="0.6", linewidth=0.8, linestyle=":")
+        axis.set(xlabel=METRIC_TITLES["d_test_id"], ylabel=METRIC_TITLES[metric])
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure

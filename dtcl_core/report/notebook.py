@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from ..analysis import selection
+from ..analysis import learned, selection
 from ..checks import checked_choice, closest
 from ..config import Run
 from ..engine.device import resolve_device
@@ -143,6 +143,21 @@ def traces(runs: Sequence[Run], preset: str) -> list[Trace]:
     """What the runs recorded, of those that have a trace."""
     store = default_store(preset)
     return [trace for run in runs if (trace := store.trace(run)) is not None]
+
+
+def pictures(runs: Sequence[Run], preset: str) -> dict[tuple[str, float], tuple[pd.DataFrame, float]]:
+    """Embeddings of the runs that `learned.pictured` takes of those whose trained network is here, by method and tau_alpha."""
+    store = default_store(preset)
+    stored = store.rows()
+    here = [
+        run
+        for run in runs
+        if (row := stored.get(run.key)) is not None
+        and row["status"] == "ok"
+        and (store.encoders_path / (row.get("encoder") or {}).get("file", "")).is_file()
+    ]
+    found = {(run.method, run.tau_alpha): (store.encoder(stored[run.key]), run) for run in learned.pictured(here)}
+    return {cell: learned.picture(encoder, run) for cell, (encoder, run) in found.items() if encoder is not None}
 
 
 def together(*frames: pd.DataFrame) -> pd.DataFrame:

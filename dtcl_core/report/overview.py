@@ -15,7 +15,7 @@ from ..analysis.levels import at
 from ..analysis.rule import Ruling
 from ..config import Protocol, Run, protocol_hash
 from ..experiments import wants_trace
-from ..experiments.core import FRESH_SEED, TAU_MINS, PROPOSED
+from ..experiments.core import FRESH_SEED, PROPOSED, TAU_MINS
 from ..experiments.weight_choices import OFF_FLOOR
 from . import card, findings, notebook
 from .styled import plain as plain_words

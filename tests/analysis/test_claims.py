@@ -13,9 +13,9 @@ from dtcl_core.analysis.contrasts import LEAST, best_elsewhere
 from dtcl_core.analysis.intervals import mean_interval
 from dtcl_core.analysis.verdicts import VERDICTS, standing, verdict
 from dtcl_core.config import LAMBDAS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Run
-from dtcl_core.traces import BINS, Trace
 from dtcl_core.experiments import cells
 from dtcl_core.methods import METHODS
+from dtcl_core.traces import BINS, Trace
 
 METRICS = ("validation", "test_id", "test_ood", "d_test_id")
 

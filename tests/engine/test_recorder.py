@@ -10,9 +10,9 @@ import torch
 from dtcl_core import pretrain
 from dtcl_core.config import Run
 from dtcl_core.engine.recorder import TemperatureRecorder, temperature_range
-from dtcl_core.traces import BINS, KINDS, Trace
 from dtcl_core.launch import local
 from dtcl_core.results import Store
+from dtcl_core.traces import BINS, KINDS, Trace
 
 
 @pytest.fixture

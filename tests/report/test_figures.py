@@ -2,8 +2,8 @@ import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.collections import LineCollection
 from made_up_rows import frame, selected_rows
+from matplotlib.collections import LineCollection
 
 from dtcl_core import results
 from dtcl_core.analysis import reported, selection
