@@ -14,7 +14,7 @@ export PIP_RESUME_RETRIES ?= 10
 NOT_CORE := book report test_package.py launch/test_cluster.py
 CORE := tests $(NOT_CORE:%=--ignore=tests/%)
 
-.PHONY: book serve test test-core coverage faults fuzz notebooks clean
+.PHONY: book serve test test-core coverage faults fuzz notebooks archive clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -68,6 +68,9 @@ fuzz: $(READY)  ## damaged files, odd command lines, kills in phases of their ow
 
 notebooks: $(READY)  ## run the chapters in place and keep their text outputs, after code or results changed
 	$(VENV)/bin/python book/refresh.py
+
+archive: $(READY)  ## one file ready to be deposited: code, rows, encoders, figures, licences, versions, checksums
+	$(VENV)/bin/python book/archive.py dist/dtcl.tar.gz
 
 clean:
 	rm -rf _build build dist

@@ -12,7 +12,7 @@ from nbclient import NotebookClient
 
 from dtcl_core import results
 from dtcl_core.analysis import reported, selection
-from dtcl_core.report import figures, notebook
+from dtcl_core.report import figures, findings, notebook
 
 BOOK = Path(__file__).parent
 INSTALL = "install"  # the tag of the cell that a fresh machine needs
@@ -58,9 +58,9 @@ def refresh(path: Path) -> None:
 
 
 def draw_headline(path: Path) -> None:
-    """The README's picture: the main comparison as it stands."""
+    """The README's picture: the main comparison of the preset that the chapters show."""
     figures.use_style()
-    _, measured = notebook.obtain("main_table", "core", False, "auto")
+    _, measured = notebook.obtain("main_table", findings.PRESET, False, "auto")
     rows = selection.rows_of(measured, selection.select(measured))
     rows = rows[rows.label_fraction == selection.SELECTION_FRACTION]
     figure = figures.compare_methods(rows, reported.main_comparison(), ["test_ood", "test_id", "d_test_id"])
