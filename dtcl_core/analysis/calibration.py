@@ -44,6 +44,8 @@ first two seeds (`adversary_runs`): the features whose best cell has the higher 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -79,10 +81,17 @@ CHANCE = 0.5
 FLOOR = 0.005  # least deviation over seeds: half of what 1,154 test images resolve
 FRACTIONS = (0.01, 0.1, 1.0)
 GROUPS = ("standard", "oracle", "collapse")
+ANCHOR = ["group", "method", "tau_alpha", "metric", "label_fraction"]
+SUMMARY = ("candidate", "misfit", *GROUPS, "departures", "cost", "n")
 
 
 def anchors() -> pd.DataFrame:
     """The reported numbers that a choice may be fitted to: group, method, tau_alpha, metric, label_fraction, reported."""
+    return pd.DataFrame(_anchors(), columns=[*ANCHOR, "reported"])
+
+
+@cache
+def _anchors() -> tuple[tuple[Any, ...], ...]:
     lines: list[tuple[Any, ...]] = []
     for group, method in (("standard", "standard"), ("oracle", "color_jitter")):
         for fraction in FRACTIONS:
@@ -95,7 +104,7 @@ def anchors() -> pd.DataFrame:
         for name, value in cell.items():
             paper = paper[paper[name] == value]
         lines.append(("collapse", cell["method"], cell["tau_alpha"], "validation", 0.01, paper.value.item()))
-    return pd.DataFrame(lines, columns=["group", "method", "tau_alpha", "metric", "label_fraction", "reported"])
+    return tuple(lines)
 
 
 def measured(
@@ -117,7 +126,8 @@ def measured(
         return None
     chosen = {"standard": _selected(found), "color_jitter": ORACLE_TAU}
     lines = []
-    for anchor in anchors().itertuples():
+    wanted = anchors()
+    for anchor in wanted.itertuples():
         tau = chosen.get(anchor.method, anchor.tau_alpha)
         fraction = str(anchor.label_fraction)
         for run, row in found.items():
@@ -128,7 +138,7 @@ def measured(
                 spread = float(np.var(each, ddof=1)) if moved else np.nan
                 value = CHANCE if diverged else row["metrics"][fraction][anchor.metric]
                 lines.append((*anchor[1:], run.seed, value, spread, run.key, diverged))
-    return pd.DataFrame(lines, columns=[*anchors().columns, "seed", "value", "draw", "key", "diverged"])
+    return pd.DataFrame(lines, columns=[*wanted.columns, "seed", "value", "draw", "key", "diverged"])
 
 
 def _selected(found: Mapping[Run, dict[str, Any] | None]) -> float:
@@ -140,9 +150,6 @@ def _selected(found: Mapping[Run, dict[str, Any] | None]) -> float:
         return float(np.mean([CHANCE if value is None else value for value in accuracies]))
 
     return max(sorted(TAUS), key=validation)
-
-
-ANCHOR = ["group", "method", "tau_alpha", "metric", "label_fraction"]
 
 
 def table(tables: Mapping[str, pd.DataFrame], spread: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -269,6 +276,70 @@ def decide(misfit: pd.Series, within: float) -> str:
     return min(cheap or alike.index, key=lambda name: (by_name[name].departures, by_name[name].cost, misfit[name]))
 
 
+@dataclass(frozen=True)
+class Choice:
+    """What the rule says of the rows there are, stage by stage.
+
+    Attributes:
+        first: misfits on one seed, smallest first; empty before the literal reading's rows.
+        tables: `measured` of the candidates of the latest stage that can be compared.
+        seeds: how many each of them has.
+        settled: whether nothing that the rule asks for is missing.
+    """
+
+    first: pd.Series
+    tables: Mapping[str, pd.DataFrame]
+    seeds: int
+    settled: bool
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """See `summary`; empty while there is nothing to compare."""
+        return summary(self.tables) if len(self.tables) > 1 else pd.DataFrame(columns=SUMMARY)
+
+    @cached_property
+    def within(self) -> float:
+        """The tolerance of rule 5; NaN while there is nothing to compare."""
+        return tolerance(self.tables) if len(self.tables) > 1 else float("nan")
+
+    @cached_property
+    def taken(self) -> str | None:
+        """The candidate that the rule takes of those compared; None while there is nothing to compare."""
+        return decide(self.summary.set_index("candidate").misfit, self.within) if len(self.tables) > 1 else None
+
+    def told(self) -> str:
+        """Where the choice stands, in lines."""
+        lines = [f"{len(self.first)} of {len(CANDIDATES)} candidates have their first seed."]
+        if len(self.first) == len(CANDIDATES):
+            lines.append(f"On to a second seed: {', '.join(going_on(self.first))}.")
+        lines.append(f"{len(self.tables)} are compared here, on {self.seeds} seeds.")
+        if self.taken is not None:
+            lines.append(f"Misfits within {self.within:.2f} of the smallest fit alike.")
+            if self.settled:
+                lines.append(f"The rule takes: {self.taken}.")
+            else:
+                lines.append(f"Of these the rule would take: {self.taken}. Runs are missing, so nothing is settled.")
+        return "\n".join(lines)
+
+
+def choice(rows: Mapping[str, dict[str, Any]], sized: Protocol = FIRST, seeds: int | None = None) -> Choice:
+    """What the rule says of the rows there are.
+
+    Args:
+        rows: by key, as `results.Store.rows` gives them.
+        sized: see `runs`.
+        seeds: compare all candidates on that many instead; nothing is settled then. None: the rule's stages.
+    """
+    first = first_round(rows, sized)
+    if seeds is not None:
+        return Choice(first, candidates_with_rows(rows, seeds, sized), seeds, False)
+    last, second = last_comparison(rows, sized), two_seeds(rows, sized)
+    if len(last) > 1:
+        whole = {*finalists(misfits(table(second))), FIRST_READING.name} == {*last}
+        return Choice(first, last, SEEDS + MORE_SEEDS, whole)
+    return Choice(first, second, SEEDS, False)
+
+
 def adversary_features(
     candidate: Candidate, rows: Mapping[str, dict[str, Any]], sized: Protocol = FIRST
 ) -> pd.DataFrame | None:
@@ -317,7 +388,7 @@ def summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         )
         for name, misfit in misfits(distances).items()
     ]
-    return pd.DataFrame(lines, columns=["candidate", "misfit", *GROUPS, "departures", "cost", "n"])
+    return pd.DataFrame(lines, columns=list(SUMMARY))
 
 
 def prediction_intervals(
