@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dtcl_core.analysis import calibration
@@ -48,7 +49,7 @@ def test_the_rule_finds_the_reading_that_fits():
     misfit = calibration.misfits(calibration.table(tables))
     assert len(misfit) == len(calibration.CANDIDATES) and misfit.index[0] == "dropout 0.25"
     assert misfit.iloc[0] < 1.5 < misfit.iloc[1]
-    assert calibration.decide(misfit, calibration.tolerance(tables, 200)) == "dropout 0.25"
+    assert calibration.decide(calibration.summary(tables), calibration.tolerance(tables, 200)) == "dropout 0.25"
     assert calibration.finalists(misfit)[0] == "dropout 0.25"
 
 
@@ -56,8 +57,18 @@ def test_of_readings_that_fit_alike_the_plainest_is_taken():
     tables = calibration.candidates_with_rows(rows_with({"dropout 0.25", "every view blurred"}))
     misfit = calibration.misfits(calibration.table(tables))
     within = abs(misfit["dropout 0.25"] - misfit["every view blurred"]) + 1e-6
-    assert calibration.decide(misfit, within) == "every view blurred"
-    assert calibration.decide(misfit.drop("every view blurred"), 0.0) == "dropout 0.25"
+    compared = calibration.summary(tables)
+    assert calibration.decide(compared, within) == "every view blurred"
+    assert calibration.decide(compared[compared.candidate != "every view blurred"], 0.0) == "dropout 0.25"
+
+
+def test_of_readings_alike_in_all_else_the_baseline_decides():
+    """The one whose standard contrastive learning is nearer to the reported, though its other anchors fit less well."""
+    compared = pd.DataFrame(
+        {"candidate": ["dropout 0.25", "dropout 0.1"], "misfit": [2.0, 2.1], "standard": [3.0, 1.5]}
+    )
+    assert calibration.decide(compared, 0.2) == "dropout 0.1"
+    assert calibration.decide(compared, 0.05) == "dropout 0.25"
 
 
 def test_distances_are_in_units_of_what_seeds_and_draws_move():
@@ -113,11 +124,10 @@ def test_a_cell_that_did_not_collapse_fits_no_better_for_being_less_accurate():
 
 
 def test_a_costly_reading_is_taken_only_where_no_other_fits_alike():
-    import pandas as pd
-
-    misfit = pd.Series({"twice the channels": 1.0, "probe standardised": 1.2, "first reading": 2.0})
-    assert calibration.decide(misfit, 0.3) == "probe standardised"
-    assert calibration.decide(misfit, 0.1) == "twice the channels"
+    names = ["twice the channels", "probe standardised", "first reading"]
+    compared = pd.DataFrame({"candidate": names, "misfit": [1.0, 1.2, 2.0], "standard": 1.0})
+    assert calibration.decide(compared, 0.3) == "probe standardised"
+    assert calibration.decide(compared, 0.1) == "twice the channels"
 
 
 def test_the_last_comparison_is_of_the_finalists_and_the_first_reading():
