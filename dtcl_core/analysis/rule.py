@@ -34,7 +34,7 @@ import pandas as pd
 from scipy import stats
 
 from ..experiments import REGISTRY
-from ..experiments.core import FRESH_SEED, FRESH_SEEDS
+from ..experiments.core import FRESH, FRESH_SEEDS
 from ..experiments.core import TAU_MINS as TAU_MINS
 from . import restated
 from .claims import CLAIMS
@@ -47,7 +47,6 @@ FAMILY = (1, 2, 3, 5)
 LEVEL = 0.05
 POWER = 0.8  # with which an effect counts as one that the seeds could have seen
 ON_FRESH_SEEDS = (1, 2, 3, 4, 6)
-FRESH = range(FRESH_SEED, FRESH_SEED + FRESH_SEEDS)
 NEEDS = {9: 5}  # no consistent sign is easily found where little can be seen
 UNSEEN = "test_ood"
 ABOUT_UNSEEN = (14,)  # claims that speak of the unseen colour alone

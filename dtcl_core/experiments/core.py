@@ -12,6 +12,7 @@
 | `heads` | sigma 25: seven projector heads at two temperatures | 0 to 4 |
 | `outside` | sigma 50: the weight outside the exponent, beside one in the temperature and none | 0 to 4 |
 | `followed` | sigma 50: the run whose temperatures are recorded | 0 to 4 |
+| `first_reading` | sigma 50: the cells of `fresh` under the first reading of the paper | 1000 to 1009 |
 | `third` | sigma 50: the strip once more, for claims about all hyperparameters | 2 |
 
 Each method has cells of its own, and a proposed method has them at each of two levels of tau_min, which is never selected over
@@ -32,11 +33,13 @@ from typing import Any
 import numpy as np
 
 from ..config import SIGMAS, TAU_ALPHAS, Protocol, Run
+from .readings import FIRST
 
 Validation = Callable[[Run], float | None]
 Cell = Mapping[str, Any]  # tau_alpha, and tau_beta or lambda_
 PARTS = (
-    "strip", "further", "fresh", "spreads", "ends", "batches", "both", "heads", "outside", "followed", "third",
+    "strip", "further", "fresh", "spreads", "ends", "batches", "both", "heads", "outside", "followed",
+    "first_reading", "third",
 )  # fmt: skip
 
 SIGMA = 50.0  # where hyperparameters are searched
@@ -51,6 +54,7 @@ PAPER_SELECTED = ((0.075, 0.5), (0.175, 1.0))  # at sigma 50, for negatives and 
 CALIBRATED_BETA, CALIBRATED_ALPHAS = 0.1, (0.175, 0.25)  # reported at chance; `calibration` may look at them
 CHANCE = 0.5  # accuracy between two digits, or two domains
 FRESH_SEED, FRESH_SEEDS = 1000, 10  # of seeds that take part in no selection
+FRESH = range(FRESH_SEED, FRESH_SEED + FRESH_SEEDS)
 HEADS: tuple[dict[str, Any], ...] = (
     {},
     *({"projector": kind, "projector_dim": width} for kind in ("linear", "mlp") for width in (4, 8, 16)),
@@ -158,6 +162,7 @@ def parts(protocol: Protocol, validation: Validation) -> dict[str, list[Run]]:
     def chosen(e: Entry, cells: Sequence[Cell], sigma: float, seeds: Sequence[int], count: int, **m: Any) -> list[Cell]:
         return best(cells, lambda cell: made(e, [cell], [sigma], seeds, **m), validation, count)
 
+    before = replace(FIRST, epochs=protocol.epochs)
     found: dict[str, list[Run]] = {name: [] for name in PARTS}
     for e in ENTRIES:
         tried = strip(e.method)
@@ -167,7 +172,8 @@ def parts(protocol: Protocol, validation: Validation) -> dict[str, list[Run]]:
         two = chosen(e, allowed, SIGMA, SEARCH_SEEDS, 2)
         found["further"] += made(e, two, [SIGMA], FURTHER_SEEDS)
         one = chosen(e, two, SIGMA, SEEDS, 1)
-        found["fresh"] += made(e, one, [SIGMA], range(FRESH_SEED, FRESH_SEED + FRESH_SEEDS))
+        found["fresh"] += made(e, one, [SIGMA], FRESH)
+        found["first_reading"] += [e.run(before, cell, SIGMA, seed) for cell in one for seed in FRESH]
         spread = [*two, *(other for cell in one for other in neighbours(cell) if other not in two)] if one else []
         found["spreads"] += made(e, spread, OTHERS, SPREAD_SEEDS)
         for sigma in ENDS:

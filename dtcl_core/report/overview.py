@@ -16,6 +16,7 @@ from ..analysis.rule import Ruling
 from ..config import Protocol, Run, protocol_hash
 from ..experiments import wants_trace
 from ..experiments.core import FRESH_SEED, PROPOSED, TAU_MINS
+from ..experiments.readings import FIRST
 from ..experiments.weight_choices import OFF_FLOOR
 from . import card, findings, notebook
 from .styled import plain as plain_words
@@ -30,12 +31,29 @@ class Overview:
         measured: the rows there are.
         rulings: by the level of tau_min, then by the claim's number.
         contrasts: by the name of the seeds, then by the claim's number; those of the first level.
+        first: rulings as above on the same cells under the first reading of the paper, of claims that are judged on fresh seeds.
     """
 
     runs: Sequence[Run]
     measured: pd.DataFrame
     rulings: Mapping[str, Mapping[int, Ruling]]
     contrasts: Mapping[str, Mapping[int, Sequence[Contrast]]]
+    first: Mapping[str, Mapping[int, Ruling]]
+
+    def readings(self) -> pd.DataFrame:
+        """The verdicts on the selected cells beside those of the same cells under the first reading of the paper.
+
+        Returns:
+            Columns: claim, says, level, verdict, first reading, alike ("yes" or "no"; "–" where one has nothing to judge).
+        """
+        says = {claim.number: card.BRIEF[claim.number] for claim in CLAIMS}
+        lines = []
+        for number in rule.ON_FRESH_SEEDS:
+            for level, found in self.first.items():
+                word, other = self.rulings[level][number].word, found[number].word
+                alike = "–" if "not tested" in (word, other) else "yes" if word == other else "no"
+                lines.append((number, says[number], level, word, other, alike))
+        return pd.DataFrame(lines, columns=["claim", "says", "level", "verdict", "first reading", "alike"])
 
     def conjuncts(self, number: int) -> pd.DataFrame:
         """What a claim says, a line each, with what was measured under each level and the state it leaves the line in.
@@ -100,18 +118,24 @@ def overview(
     plain = runs[0].protocol
     judged: dict[str, Mapping[int, Ruling]] = {}
     shown: dict[str, Mapping[int, Sequence[Contrast]]] = {}
+    under_first: dict[str, Mapping[int, Ruling]] = {}
     for tau_min in TAU_MINS:
         traces = [run for run in runs if wants_trace(run) and run.protocol == replace(plain, tau_min=tau_min)]
         here = Evidence(at(grids, tau_min, plain), notebook.traces(traces, preset), at(beside, tau_min, plain))
         chosen = selection.select(at(main_rows, tau_min, plain))
         again = _as_run(selection.fresh_runs(chosen, main_runs, rule.FRESH_SEEDS), tau_min)
         fresh = at(notebook.rows(again, preset, compute, device), tau_min, plain)
+        before = replace(FIRST, epochs=plain.epochs, split_sizes=plain.split_sizes)
+        then = [replace(run, protocol=replace(before, tau_min=run.protocol.tau_min)) for run in again]
+        old = at(notebook.rows(then, preset, compute and preset == "core", device), tau_min, before)
+        found_then = rule.judge(rule.contrasts(here.without_rows(), Evidence(old) if len(old) else None))
+        under_first[f"tau_min {tau_min:g}"] = {number: found_then[number] for number in rule.ON_FRESH_SEEDS}
         found = rule.contrasts(here, Evidence(fresh) if len(fresh) else None)
         judged[f"tau_min {tau_min:g}"] = rule.judge(found)
         if not shown:
             on_grid = {c.number: restated.RESTATED.get(c.number, c.contrasts)(here) for c in CLAIMS}
             shown = {"the grid's seeds": on_grid, "fresh seeds": {n: found[n] for n in rule.ON_FRESH_SEEDS}}
-    return Overview(runs, measured, judged, shown)
+    return Overview(runs, measured, judged, shown, under_first)
 
 
 def _told(number: int, contrast: Contrast, state: str) -> str:

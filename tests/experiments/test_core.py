@@ -7,7 +7,7 @@ import pytest
 
 from dtcl_core.analysis import restated, selection
 from dtcl_core.config import SIGMAS, Protocol
-from dtcl_core.experiments import REGISTRY, core
+from dtcl_core.experiments import REGISTRY, core, readings
 from dtcl_core.launch.engines import compute_all
 
 PROTOCOL = Protocol()
@@ -70,6 +70,15 @@ def test_the_two_best_by_validation_go_on_and_the_better_of_them_is_run_afresh()
         assert not {cell_of(run) for run in parts["further"]} & set(ranked[2:])
         assert {cell_of(run) for run in parts["fresh"]} & set(ranked) == {ranked[0]}
     assert {run.seed for run in parts["fresh"]} == set(range(1000, 1010))
+
+
+def test_the_winners_are_run_under_the_first_reading_too():
+    changed = replace(PROTOCOL, crop_scale=(0.08, 1.0), label_draws=20)
+    parts = core.parts(changed, told)
+    before = {(cell_of(run), run.seed) for run in parts["first_reading"]}
+    assert before == {(cell_of(run), run.seed) for run in parts["fresh"]} and len(before) == len(parts["first_reading"])
+    levels = {replace(run.protocol, tau_min=readings.FIRST.tau_min) for run in parts["first_reading"]}
+    assert levels == {replace(readings.FIRST, epochs=changed.epochs)}
 
 
 def test_cells_that_calibration_looked_at_go_nowhere():
