@@ -66,7 +66,8 @@ def curvature(p: Tensor) -> Tensor:
 def minimise(objective: _Objective, theta: Tensor, tolerance: float) -> Fit:
     """Limited-memory BFGS until a step moves no posterior by more than tolerance; a step that does not lower is halved."""
     here, length, eps = objective.at(theta), 1.0, torch.finfo(theta.dtype).eps
-    scale, pairs = objective.scale(here.p), []
+    scale = objective.scale(here.p)
+    pairs: list[tuple[Tensor, Tensor, float]] = []
     for _ in range(ITERATIONS):
         way, shares = here.gradient.flatten(), []
         for step, bend, inverse in reversed(pairs):
@@ -87,7 +88,7 @@ def minimise(objective: _Objective, theta: Tensor, tolerance: float) -> Fit:
             if moved <= tolerance * length:
                 break
             length = 1.0
-        elif length < eps or not trial.value < torch.inf:  # rounding decides, or something is not finite
+        elif length < eps or not here.value < torch.inf:  # rounding decides, or nothing is finite
             break
         else:
             length /= 2
@@ -116,10 +117,9 @@ def _solve(x: Tensor, y: Tensor, num_domains: int, l2: float) -> tuple[Tensor, T
     center = x.mean(0)
     x = x - center
     if width <= 2 * num_domains:
-        found = minimise(
-            _Objective(x.T, target, l2), torch.cat([x.new_zeros(num_domains, width), bias], 1), tolerance
-        ).theta
-        return found[:, :-1], found[:, -1] - found[:, :-1] @ center
+        start = torch.cat([x.new_zeros(num_domains, width), bias], 1)
+        found = minimise(_Objective(x.T, target, l2), start, tolerance)
+        return found.theta[:, :-1], found.theta[:, -1] - found.theta[:, :-1] @ center
     means = (target @ x) / sizes.clamp(min=1).sqrt()[:, None]
     basis, _ = basis_of(means[:-1])  # with the sizes as weights they sum to zero
     features = basis @ x.T
@@ -160,8 +160,9 @@ def fit(x: Tensor, y: Tensor, num_domains: int, l2: float = 1.0) -> tuple[Tensor
         l2: penalty, > 0; scikit-learn's 1 / C.
 
     Returns:
-        Weights [..., D, k] and biases [..., D], each summing to zero over domains; NaN where x is not finite. On an
-        accelerator, which would wait for each decision taken here, it is `logistic.fit` that finds them.
+        Weights [..., D, k] and biases [..., D], each summing to zero over domains; the biases, and so all
+        posteriors, are NaN where x is not finite. On an accelerator, which would wait for each decision taken here, it is
+        `logistic.fit` that finds them.
     """
     if x.device.type != "cpu":
         model = logistic.fit(x, y, num_domains, l2, solver="lbfgs")
