@@ -23,7 +23,15 @@ ABOVE, BELOW = (
     "rgba(0, 114, 178, 0.40)",
 )  # orange and blue, told apart by colour-blind readers
 DIFFERENCES = ("difference", "gap")  # columns with a bar around zero
-COMPARED = ("reported", "measured", "first", "fresh")  # columns whose best line is marked
+COMPARED = (
+    "reported",
+    "measured",
+    "first",
+    "fresh",
+    "reported selected",
+    "mean of cells",
+)  # columns whose best line is marked
+LEVELS = ("labels", "sigma")  # methods are compared at equal values of these
 BOX = '<div class="dtcl-table" style="overflow-x: auto; max-width: 100%">\n'
 
 
@@ -94,8 +102,8 @@ class Shown:
     Args:
         table: any data frame; its index is not shown.
         title: a line above it.
-        best: the accuracy that columns `COMPARED` are of, whose best line is marked, oracles aside: the highest; of telling
-            domains apart (`d_test_id`) the one nearest to one half. None marks none.
+        best: the accuracy that columns `COMPARED` are of, whose best line is marked, at each value of `LEVELS` and oracles aside:
+            the highest; of telling domains apart (`d_test_id`) the one nearest to one half. None marks none.
 
     Raises:
         ValueError: for an unknown accuracy.
@@ -181,16 +189,17 @@ class Shown:
         return headers, texts, values, bars
 
     def _best(self, frame: pd.DataFrame, headers: Sequence[str]) -> list[tuple[int, int]]:
-        """Places of the cells to mark: the best of each column of results."""
+        """Places of the cells to mark: the best of each column of results, at each level."""
         oracles = {method.title for method in ALL_METHODS.values() if method.oracle}
         competes = ~self.table["method"].isin(oracles) if "method" in self.table else pd.Series(True, self.table.index)
+        levels = [self.table[name].astype(str).to_numpy() for name in LEVELS if name in self.table]
         marked = []
         for place, name in enumerate(headers):
             if self.best and name in COMPARED:
                 good = -(frame[place] - 0.5).abs() if self.best == "d_test_id" else frame[place]
                 good = good[competes.to_numpy()].dropna()
-                if len(good) > 1:
-                    marked.append((int(good.idxmax()), place))
+                parts = good.groupby([level[good.index] for level in levels]) if levels and len(good) else [("", good)]
+                marked += [(int(part.idxmax()), place) for _, part in parts if len(part) > 1]
         return marked
 
 

@@ -76,6 +76,20 @@ def test_the_best_is_marked_and_an_oracle_is_not_the_best():
         Shown(table(), best="tset_ood")
 
 
+@pytest.mark.parametrize("level", styled.LEVELS)
+def test_methods_compete_at_equal_levels_only(level):
+    several = pd.concat(
+        [table(**{level: 0.01}), table(**{level: 1.0}).assign(measured=[0.9, 0.8, 0.99])], ignore_index=True
+    )
+    assert bold(Shown(several, best="test_ood").html()) == ["0.784", "0.89 ± 0.03", "0.784", "0.90 [0.47, 0.86]"]
+    assert len(bold(Shown(several.drop(columns=level), best="test_ood").html())) == 2
+
+
+def test_averages_over_a_grid_have_a_best():
+    averages = pd.DataFrame({"method": ["a", "b"], "reported selected": [0.7, 0.8], "mean of cells": [0.6, 0.5]})
+    assert bold(Shown(averages, best="test_id").html()) == ["0.600", "0.800"]
+
+
 def test_a_difference_has_a_bar_to_its_own_side():
     html = Shown(pd.DataFrame({"method": ["a", "b"], "difference": [0.2, -0.1]})).html()
     bars = [part for part in html.split("}") if "linear-gradient" in part]
