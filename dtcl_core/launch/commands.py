@@ -9,17 +9,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from .. import pretrain
-from ..analysis import selection
 from ..config import Protocol, Run
 from ..console import STOPPED, stop_requests
 from ..engine.device import check_precision_name, resolve_device
 from ..experiments import PRESETS, REGISTRY, wants_trace
 from ..experiments.core import Validation, nothing, validation_of
 from ..results import Store, default_store
-from . import audit, engines, local, selfcheck
+from . import engines, local, selfcheck  # what needs pandas is imported where it serves: `status` answers sooner
 
 
 def run(options: argparse.Namespace) -> int:
@@ -86,6 +83,8 @@ def run(options: argparse.Namespace) -> int:
 
 def fresh(name: str, runs: list[Run], store: Store) -> list[Run]:
     """What was selected among an experiment's runs, on as many seeds that took no part in the selection."""
+    from ..analysis import selection
+
     if not REGISTRY[name].selects:
         raise ValueError(f"--fresh is for experiments that select among configurations, not for {name}.")
     absent, seeds = store.missing(runs), {run.seed for run in runs}
@@ -107,6 +106,7 @@ def status(options: argparse.Namespace) -> int:
     rows = {smoke: store.rows() for smoke, store in stores.items()}
     kept = {**rows[True], **rows[False]}
     pace = local.seconds_an_image(list(kept.values()), device)
+    validations = {smoke: validation_of(found) for smoke, found in rows.items()}
     lines: list[dict[str, Any]] = []
 
     @cache
@@ -116,7 +116,7 @@ def status(options: argparse.Namespace) -> int:
     for name, experiment in REGISTRY.items():
         for preset in PRESETS:
             store, present = stores[preset == "smoke"], rows[preset == "smoke"]
-            runs = {run.key: run for run in experiment.runs(preset, validation=validation_of(present))}
+            runs = {run.key: run for run in experiment.runs(preset, validation=validations[preset == "smoke"])}
             left = [run for key, run in runs.items() if key not in present or lacks_trace(run, store)]
             images = sum(local.image_epochs(run) for run in left)
             lines.append(
@@ -178,14 +178,16 @@ def described(found: dict[str, Any]) -> list[str]:
     return said
 
 
-STATUS = {audit.PASSED: 0, audit.FAILED: 1, audit.UNDECIDED: 3}
-
-
 def audit_rows(options: argparse.Namespace) -> int:
-    """Retrain stored rows and compare."""
+    """Retrain stored rows and compare; 0 if they passed, 1 if they failed, 3 if that is undecided."""
+    import pandas as pd
+
+    from . import audit
+
     for name, value in (("-n", options.n), ("--max-epochs", options.max_epochs)):
         if value is not None and value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}.")
+    of_outcome = {audit.PASSED: 0, audit.FAILED: 1, audit.UNDECIDED: 3}
     lines: list[dict[str, Any]] = []
     stopped = False
     try:
@@ -206,14 +208,14 @@ def audit_rows(options: argparse.Namespace) -> int:
     if options.json:
         plain = [{k: None if v != v else v for k, v in line.items()} for line in lines]  # JSON has no NaN
         print(json.dumps({"outcome": outcome, "stopped": stopped, "said": said, "rows": plain}, indent=1))
-        return STOPPED if stopped else STATUS[outcome]
+        return STOPPED if stopped else of_outcome[outcome]
     ending = "The audit is undecided." if outcome == audit.UNDECIDED else f"The audit {outcome}."
     if stopped:
         ending = (
             f"Stopped; {local.numbered(len(lines), 'row')} {'was' if len(lines) == 1 else 'were'} compared until then."
         )
     print("\n".join([*(audit.describe(pd.DataFrame(lines)) if lines else []), *said, ending]))
-    return STOPPED if stopped else STATUS[outcome]
+    return STOPPED if stopped else of_outcome[outcome]
 
 
 def benchmark(options: argparse.Namespace) -> int:

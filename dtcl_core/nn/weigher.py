@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import typing
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-import typing
 
 import torch
 from torch import Tensor, nn
