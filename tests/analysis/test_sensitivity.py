@@ -63,7 +63,9 @@ def test_choices_changed_after_the_freeze_are_shown_but_not_ranked():
     runs = REGISTRY["sensitivity"].runs("laptop", seeds=1)
     later = {v.name for v in LATER}
     rows = sensitivity.portions(sensitivity.with_choices(made_up(runs, papers_value), runs)).short
-    assert later <= set(sensitivity.by_variation(rows).variation) and not later & set(sensitivity.ranking(rows).variation)
+    assert later <= set(sensitivity.by_variation(rows).variation) and not later & set(
+        sensitivity.ranking(rows).variation
+    )
     before = {name for v in VARIATIONS for name in v.changes} | {"probe_features"}
     assert not before & {name for v in (*LATER, *UNSEEN) for name in v.changes}, (
         "what the calibration varied is not varied again"
