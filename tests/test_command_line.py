@@ -138,19 +138,6 @@ def test_the_time_left_is_seen_on_a_narrow_terminal(tmp_path):
     assert all(len(line) <= 40 for line in bars), bars
 
 
-def test_a_little_time_left_is_told_in_seconds(all_methods, capsys, monkeypatch):
-    clock = iter([0.0, 61.0, 61.0, 65.0])
-    monkeypatch.setattr(local.time, "monotonic", lambda: next(clock))
-    progress = local.Progress([all_methods[:8]])
-    stack = type("Stack", (), {"runs": all_methods[:8]})()
-    progress.trained = 7.5  # of 16 run-epochs
-    progress.epoch(stack)
-    assert "about 2 s left" in capsys.readouterr().out
-    progress.trained = 16
-    progress._tell()
-    assert "left" not in capsys.readouterr().out
-
-
 # --- Ctrl-C ---------------------------------------------------------------------------------------------------------
 
 

@@ -17,6 +17,7 @@ from ..experiments import PRESETS, REGISTRY, wants_trace
 from ..experiments.core import Validation, nothing, validation_of
 from ..results import Store, default_store
 from . import engines, local, selfcheck  # what needs pandas is imported where it serves: `status` answers sooner
+from .progress import numbered, readable_time
 
 
 def run(options: argparse.Namespace) -> int:
@@ -140,7 +141,7 @@ def status(options: argparse.Namespace) -> int:
         "device": str(device),
         "seconds_an_image": pace.seconds or None,
         "core_seconds_an_image": pace.core_seconds,
-        "pace_of": pace.told,
+        "pace_of": pace.source,
         "experiments": lines,
     }
     print(json.dumps(found, indent=1) if options.json else "\n".join(described(found)))
@@ -154,13 +155,13 @@ def described(found: dict[str, Any]) -> list[str]:
     if found["smoke_store"] != found["store"]:
         said[0] = f"{said[0]} Rows of smoke are in {found['smoke_store']}."
     if found["diverged"]:
-        said.append(f"{local.numbered(found['diverged'], 'run')} diverged: a row, and no accuracy.")
+        said.append(f"{numbered(found['diverged'], 'run')} diverged: a row, and no accuracy.")
     heads = ("runs", "present", "missing", "time left", "core-hours")
     said.append(
         f"{'experiment':<{width}}{'preset':<8}" + "".join(f"{h:>{w}}" for h, w in zip(heads, (7, 9, 9, 12, 12)))
     )
     for line in found["experiments"]:
-        left = "?" if line["seconds_left"] is None else local.readable_time(line["seconds_left"])
+        left = "?" if line["seconds_left"] is None else readable_time(line["seconds_left"])
         hours = "?" if line["core_hours"] is None else f"{line['core_hours']:.1f}"
         said.append(
             f"{line['experiment']:<{width}}{line['preset']:<8}{line['runs']:>7}{line['present']:>9}{line['missing']:>9}"
@@ -169,8 +170,8 @@ def described(found: dict[str, Any]) -> list[str]:
     if not found["seconds_an_image"]:
         return [*said, f"There is no telling how long the rest takes: {found['pace_of']}."]
     epoch = found["seconds_an_image"] * Protocol().split_sizes[0]
-    device, told = found["device"], found["pace_of"]
-    said.append(f"Time left is for one process on {device}, at {epoch:.3g} s a run-epoch, the median of {told};")
+    device, rows = found["device"], found["pace_of"]
+    said.append(f"Time left is for one process on {device}, at {epoch:.3g} s a run-epoch, the median of {rows};")
     if found["core_seconds_an_image"] is not None:
         said.append(
             "core-hours are the same times its threads; a process a core, with --shard I/N each, shares them out."
@@ -211,9 +212,7 @@ def audit_rows(options: argparse.Namespace) -> int:
         return STOPPED if stopped else of_outcome[outcome]
     ending = "The audit is undecided." if outcome == audit.UNDECIDED else f"The audit {outcome}."
     if stopped:
-        ending = (
-            f"Stopped; {local.numbered(len(lines), 'row')} {'was' if len(lines) == 1 else 'were'} compared until then."
-        )
+        ending = f"Stopped; {numbered(len(lines), 'row')} {'was' if len(lines) == 1 else 'were'} compared until then."
     print("\n".join([*(audit.describe(pd.DataFrame(lines)) if lines else []), *said, ending]))
     return STOPPED if stopped else of_outcome[outcome]
 
