@@ -218,7 +218,9 @@ class Library:
             out.data_ptr(),
         )
         if answer == REFUSED:
+            # fmt: off
             raise ValueError(f"views need images, boxes and an odd kernel that lie within 28 x 28 pixels; kernel {kernel}.")
+            # fmt: on
         return out
 
     def jitter(
