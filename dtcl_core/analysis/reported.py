@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import resources
 
 import pandas as pd
@@ -16,13 +17,18 @@ def load(source: str | None = None) -> pd.DataFrame:
     Raises:
         ValueError: for an unknown table.
     """
-    with (resources.files("dtcl_core.analysis") / "reported.csv").open() as file:
-        table = pd.read_csv(file)
+    table = _read().copy()
     if source is None:
         return table
     if source not in set(table.source):
         raise ValueError(f"unknown source {source!r}: the tables are {', '.join(sorted(set(table.source)))}.")
     return table[table.source == source].reset_index(drop=True)
+
+
+@cache
+def _read() -> pd.DataFrame:
+    with (resources.files("dtcl_core.analysis") / "reported.csv").open() as file:
+        return pd.read_csv(file)
 
 
 def main_comparison(sigma: float = 50.0, label_fraction: float = 0.01) -> pd.DataFrame:

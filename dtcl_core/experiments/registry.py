@@ -118,6 +118,7 @@ class Experiment:
         reading: the protocol of its runs; None: the default.
         in_claims: whether the experiment `claims` asks for its runs too: claims rest on them.
         selects: whether hyperparameters are selected among its cells; those of other experiments compete nowhere.
+        whole: its runs where all train in full, if not all cells have the same seeds; from a protocol that says their size.
     """
 
     name: str
@@ -129,6 +130,7 @@ class Experiment:
     reading: Protocol | None = None
     in_claims: bool = True
     selects: bool = True
+    whole: Callable[[Protocol], list[Run]] | None = None
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -180,6 +182,9 @@ class Experiment:
             parts = core.parts(shared, validation)
             found = [run for name in self.parts for run in parts[name] if run.method in chosen]
             return [run for run in dict.fromkeys(found) if seeds is None or run.seed < count]
+        if self.whole and size.epochs == Protocol.epochs and sigma is None and tau_alpha is None:
+            mine = [run for run in self.whole(shared) if run.method in chosen]
+            return mine if seeds is None else [run for run in mine if run.seed < self.first_seed + count]
         if sigma is not None:
             settings = [{**setting, "sigma": spread} for spread in listed_numbers(sigma) for setting in settings]
         if tau_alpha is not None:
@@ -271,6 +276,7 @@ REGISTRY = {
             readings.SEEDS,
             in_claims=False,
             selects=False,
+            whole=readings.asked,
         ),
         Experiment(
             "sensitivity",

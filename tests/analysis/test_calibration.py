@@ -1,15 +1,19 @@
 """The rule of `calibration`, on made-up rows."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dtcl_core.analysis import calibration
 from dtcl_core.config import METRICS, Protocol, Run
 from dtcl_core.evaluate import means
 from dtcl_core.experiments import readings
+from dtcl_core.results import Store
 
+ROOT = Path(__file__).resolve().parents[2]
 ANCHORS = calibration.anchors()
 
 
@@ -45,7 +49,7 @@ def test_the_rule_finds_the_reading_that_fits():
     misfit = calibration.misfits(calibration.table(tables))
     assert len(misfit) == len(calibration.CANDIDATES) and misfit.index[0] == "dropout 0.25"
     assert misfit.iloc[0] < 1.5 < misfit.iloc[1]
-    assert calibration.decide(misfit, calibration.tolerance(tables, 200)) == "dropout 0.25"
+    assert calibration.decide(calibration.summary(tables), calibration.tolerance(tables, 200)) == "dropout 0.25"
     assert calibration.finalists(misfit)[0] == "dropout 0.25"
 
 
@@ -53,8 +57,18 @@ def test_of_readings_that_fit_alike_the_plainest_is_taken():
     tables = calibration.candidates_with_rows(rows_with({"dropout 0.25", "every view blurred"}))
     misfit = calibration.misfits(calibration.table(tables))
     within = abs(misfit["dropout 0.25"] - misfit["every view blurred"]) + 1e-6
-    assert calibration.decide(misfit, within) == "every view blurred"
-    assert calibration.decide(misfit.drop("every view blurred"), 0.0) == "dropout 0.25"
+    compared = calibration.summary(tables)
+    assert calibration.decide(compared, within) == "every view blurred"
+    assert calibration.decide(compared[compared.candidate != "every view blurred"], 0.0) == "dropout 0.25"
+
+
+def test_of_readings_alike_in_all_else_the_baseline_decides():
+    """The one whose standard contrastive learning is nearer to the reported, though its other anchors fit less well."""
+    compared = pd.DataFrame(
+        {"candidate": ["dropout 0.25", "dropout 0.1"], "misfit": [2.0, 2.1], "standard": [3.0, 1.5]}
+    )
+    assert calibration.decide(compared, 0.2) == "dropout 0.1"
+    assert calibration.decide(compared, 0.05) == "dropout 0.25"
 
 
 def test_distances_are_in_units_of_what_seeds_and_draws_move():
@@ -110,11 +124,10 @@ def test_a_cell_that_did_not_collapse_fits_no_better_for_being_less_accurate():
 
 
 def test_a_costly_reading_is_taken_only_where_no_other_fits_alike():
-    import pandas as pd
-
-    misfit = pd.Series({"twice the channels": 1.0, "probe standardised": 1.2, "first reading": 2.0})
-    assert calibration.decide(misfit, 0.3) == "probe standardised"
-    assert calibration.decide(misfit, 0.1) == "twice the channels"
+    names = ["twice the channels", "probe standardised", "first reading"]
+    compared = pd.DataFrame({"candidate": names, "misfit": [1.0, 1.2, 2.0], "standard": 1.0})
+    assert calibration.decide(compared, 0.3) == "probe standardised"
+    assert calibration.decide(compared, 0.1) == "twice the channels"
 
 
 def test_the_last_comparison_is_of_the_finalists_and_the_first_reading():
@@ -205,6 +218,58 @@ def test_prediction_intervals_hold_what_is_drawn_from_the_reading():
     assert told.inside.mean() > 0.85
     off = calibration.prediction_intervals(tables["dropout 0"], others=others)
     assert off.inside.mean() < 0.5
+
+
+def test_a_choice_is_settled_once_nothing_is_missing():
+    nothing = calibration.choice({})
+    assert len(nothing.summary) == 0 and nothing.taken is None and not nothing.settled
+    assert nothing.told().startswith("0 of 16 candidates")
+    two = calibration.choice(rows_with({"dropout 0.25"}))
+    assert two.seeds == 2 and two.taken == "dropout 0.25" and not two.settled and "nothing is settled" in two.told()
+    rows = rows_with({"dropout 0.25"}, calibration.SEEDS + calibration.MORE_SEEDS)
+    six = calibration.choice(rows)
+    assert six.seeds == 6 and len(six.tables) == 3 and six.settled and six.told().endswith("takes: dropout 0.25.")
+    assert set(six.summary.candidate) == set(six.tables) and six.within == calibration.tolerance(six.tables)
+    finalist = next(c for c in calibration.CANDIDATES if c.name in six.tables and c.name != "first reading")
+    del rows[calibration.runs(finalist, 6)[5].key]  # its last seed of one cell
+    assert not calibration.choice(rows).settled
+
+
+def test_what_the_rule_said_of_the_rows_is_written_down():
+    rows = Store(ROOT / "results").rows()
+    first = calibration.first_round(rows)
+    assert len(first) == len(calibration.CANDIDATES)
+    rest = {c.name for c in calibration.CANDIDATES} - {*readings.WENT_ON}
+    assert {*calibration.going_on(first)} - rest == {*readings.WENT_ON}
+    second = calibration.two_seeds(rows)
+    complete = {*second} == {*calibration.going_on(first)}
+    assert {*readings.LAST} == (
+        {*calibration.finalists(calibration.misfits(calibration.table(second)))} if complete else set()
+    )
+    chosen = calibration.choice(rows)
+    assert readings.TAKEN == (chosen.taken if chosen.settled else None)
+    if readings.TAKEN is not None:
+        (taken,) = (c for c in calibration.CANDIDATES if c.name == readings.TAKEN)
+        told = calibration.adversary_features(taken, rows)
+        features = "raw" if told is None else told.features[0]
+        assert Protocol() == replace(taken.protocol, dann_features=features)
+
+
+def test_what_is_asked_for_follows_what_the_rule_said(monkeypatch):
+    asked = readings.asked(readings.FIRST)
+    by_seed = {seed: {run for run in asked if run.seed == readings.FIRST_SEED + seed} for seed in range(6)}
+    each = {run for c in calibration.CANDIDATES for run in calibration.runs(c, 1)}
+    assert by_seed[0] == each and set(calibration.runs(calibration.BASE)) <= set(asked)
+    fallen = next(c for c in calibration.CANDIDATES if c.name == "dropout 0.5")
+    assert not {run for run in calibration.runs(fallen) if run.seed > readings.FIRST_SEED} & set(asked)
+    monkeypatch.setattr(readings, "LAST", ("dropout 0.25", "dropout 0.1"))
+    monkeypatch.setattr(readings, "TAKEN", "dropout 0.25")
+    more = set(readings.asked(readings.FIRST))
+    (taken,) = (c for c in calibration.CANDIDATES if c.name == "dropout 0.25")
+    assert set(calibration.runs(taken, 6)) | set(calibration.runs(calibration.FIRST_READING, 6)) <= more
+    assert {run for runs in calibration.adversary_runs(taken).values() for run in runs} <= more
+    literal = {run for run in calibration.runs(calibration.BASE, 6) if run.seed > readings.FIRST_SEED + 1}
+    assert not literal & more
 
 
 def test_the_budget_is_kept():

@@ -44,6 +44,7 @@ def proposed(frame):
         ("label_fractions", lambda f: {"test_id": f.test_id.mask(proposed(f) & (f.label_fraction == 1.0), 0.999)}),
         ("temperature", lambda f: {"test_id": f.test_id.mask(f.tau_alpha > 0.1, 0.99)}),
         ("model_selection", lambda f: {"test_ood": f.test_ood.mask(proposed(f), 0.95)}),
+        ("encoders", lambda f: {"test_ood": 1.4 - 0.9 * f.d_test_id}),
     ],
 )
 def test_a_sentence_that_rows_contradict_is_named(chapter, change):
