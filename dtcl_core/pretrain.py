@@ -370,7 +370,7 @@ def train(
 
 
 def save(state: dict[str, Any], path: Path, otherwise: str) -> None:
-    """Write a checkpoint; a warning says why one could not be written, and what follows: it is worth no run."""
+    """Write a checkpoint. Where that fails, a warning says why and what follows; training does not stop for it."""
     try:
         write_checkpoint(state, path)
     except OSError as error:

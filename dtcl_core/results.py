@@ -156,7 +156,7 @@ def shard_lines(shards: Iterable[Path]) -> Iterator[tuple[Path, int, str]]:
 
 
 def entries(folder: Path) -> list[dict[str, Any]]:
-    """What `add_shard` wrote into a folder, whatever it says; lines that are not as they were written are left out and named."""
+    """All entries that `add_shard` wrote into a folder; lines that are not as they were written are left out and named."""
     found = []
     for shard, number, line in shard_lines(sorted(folder.glob("*.jsonl"))):
         try:

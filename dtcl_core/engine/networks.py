@@ -16,7 +16,7 @@ from .trunk import Trunk
 
 
 def with_adversary(runs: Sequence[Run]) -> list[int]:
-    """Which runs of a stack have a classifier of domains to mislead, by their place."""
+    """The indices of a stack's runs that train against an adversary (DANN)."""
     return [place for place, run in enumerate(runs) if "adversary" in ALL_METHODS[run.method].uses]
 
 

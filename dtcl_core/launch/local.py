@@ -40,7 +40,7 @@ MEMORY_SHARE = 0.7  # of what is free, for what the estimate below leaves out
 
 
 def bytes_of_run(protocol: Protocol, precision: str) -> int:
-    """About the memory that one more run of a stack takes while it trains."""
+    """Roughly how many bytes one more run adds to a stack in training."""
     activations = sum(2 * protocol.batch_size * math.prod(shape) for shape in dropout_shapes(protocol))
     maps = 6 * (4 if precision == "float32" else 2)  # convolution, norm, ceiling, and the gradients under way
     pairs = 12 * 4 * protocol.batch_size**2  # similarities, temperatures, logits and their gradients
@@ -121,7 +121,7 @@ def image_epochs(run: Run) -> int:
 
 
 def what_runs(stacks: Sequence[Sequence[Run]], device: torch.device, precision: str) -> list[str]:
-    """What will train stacks, a line for each way in which their encoders are computed."""
+    """What will compute the encoders of some stacks: a line for each way."""
     most: dict[str, int] = {}
     for members in stacks:
         _, path = pretrain.choose_trunk(members[0].protocol, device, precision)
@@ -134,7 +134,7 @@ def what_runs(stacks: Sequence[Sequence[Run]], device: torch.device, precision: 
 
 
 class Pace(NamedTuple):
-    """What training took, by rows.
+    """How long training took, as stored rows have it.
 
     Attributes:
         seconds: an image took a run, by the clock of one process; 0 if there is no row to tell.

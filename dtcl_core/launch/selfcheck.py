@@ -36,7 +36,7 @@ PACE_STEPS = 27
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """The outcome of one check.
 
     Attributes:
         name: what it is.
@@ -75,7 +75,7 @@ def first_step(stack: Stack) -> tuple[Tensor, dict[str, Tensor]]:
 
 
 def begun(stack: Stack, epoch: int) -> dict:
-    """An epoch's start: views are drawn and global discriminators fitted, which are returned."""
+    """Start an epoch: draw its views, and fit and return its global discriminators."""
     stack.streams.draw(epoch)
     stack.encoder.train()
     return stack.posteriors()
@@ -195,7 +195,7 @@ def machinery(device: torch.device, precision: str) -> list[Finding]:
 
 
 def attempted(name: str, device: torch.device, look: Callable[[], Finding]) -> Finding:
-    """What a look finds, or a finding of what stopped it."""
+    """What a check found; where it raised an error, a finding that says so."""
     try:
         return look()
     except torch.OutOfMemoryError:
