@@ -1,16 +1,17 @@
-"""What fitting a discriminator on each batch costs, beside the loss that it is fitted for: forward and backward, one thread.
+"""What fitting a discriminator on each batch costs, alone and in the loss that it is fitted for: forward and backward, one thread.
 
 python benchmarks/discriminator.py
 """
 
 import time
+from itertools import product
 from pathlib import Path
 
 import torch
 from machine import origin, write
 from torch.nn import functional as F
 
-BATCH, DOMAINS, WIDTHS, REPEATS = 256, (2, 10, 50), (128, 512, 2048), 7
+BATCHES, DOMAINS, WIDTHS, REPEATS = (256, 1024), (2, 10, 50), (128, 512, 2048), 15
 
 
 def fastest(call) -> float:
@@ -26,32 +27,34 @@ def fastest(call) -> float:
 
 def main() -> None:
     from dtcl_core import DomainWeightedInfoNCELoss, InfoNCELoss
+    from dtcl_core.nn import fitting
 
     torch.set_num_threads(1)
     rows = []
-    for width in WIDTHS:
-        for count in DOMAINS:
-            torch.manual_seed(0)
-            domains = torch.randint(count, (BATCH,))
-            # Centres at which a linear discriminator names most, not all.
-            base = torch.randn(count, width)[domains] * 0.7 + torch.randn(width)
-            z0, z1 = ((base + torch.randn(BATCH, width)).requires_grad_() for _ in range(2))
-            known = torch.randn(count, width)
+    for batch, width, count in product(BATCHES, WIDTHS, DOMAINS):
+        torch.manual_seed(0)
+        domains = torch.randint(count, (batch,))
+        # Centres at which a linear discriminator names most, not all.
+        base = torch.randn(count, width)[domains] * 0.7 + torch.randn(width)
+        z0, z1 = ((base + torch.randn(batch, width)).requires_grad_() for _ in range(2))
+        known = torch.randn(count, width)
 
-            class Given:  # costs what a posterior costs, and no fit
-                def predict_proba(self, z, known=known):
-                    return F.linear(z, known).softmax(-1)
+        class Given:  # costs what a posterior costs, and no fit
+            def predict_proba(self, z, known=known):
+                return F.linear(z, known).softmax(-1)
 
-            losses = {
-                "plain": InfoNCELoss(),
-                "given": DomainWeightedInfoNCELoss(num_domains=count, discriminator=Given()),
-                "fitted": DomainWeightedInfoNCELoss(num_domains=count),
-            }
-            row = {"batch": BATCH, "width": width, "domains": count}
-            for name, loss_fn in losses.items():
-                row[f"{name}_ms"] = round(fastest(lambda loss_fn=loss_fn: loss_fn(z0, z1, domains).backward()), 2)
-            print(row, flush=True)
-            rows.append({**row, **origin(torch.device("cpu"))})
+        losses = {
+            "plain": InfoNCELoss(),
+            "given": DomainWeightedInfoNCELoss(num_domains=count, discriminator=Given()),
+            "fitted": DomainWeightedInfoNCELoss(num_domains=count),
+        }
+        row = {"batch": batch, "width": width, "domains": count}
+        for name, loss_fn in losses.items():
+            row[f"{name}_ms"] = round(fastest(lambda loss_fn=loss_fn: loss_fn(z0, z1, domains).backward()), 2)
+        both, twice = F.normalize(torch.cat([z0, z1]).detach(), dim=-1), domains.repeat(2)
+        row["fit_ms"] = round(fastest(lambda both=both, twice=twice, count=count: fitting.fit(both, twice, count)), 2)
+        print(row, flush=True)
+        rows.append({**row, **origin(torch.device("cpu"))})
     write(Path(__file__).parent / "discriminator_cpu.csv", rows)
 
 

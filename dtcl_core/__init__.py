@@ -29,12 +29,12 @@ concluded       `analysis`    `selection`, `intervals`, `reported` (the paper's 
 shown           `report`      `tables`, `styled` (tables as pages), `overview`, `card` and `forest` (all claims at
                               once), `findings` (a sentence a chapter), `questions` (to the authors), `first_reading`
                               (its appendix), `figures`, `style`, `illustrations`, `interactive`, `benchmarked`,
-                              `notebook` (what chapters call)
+                              `heads` (probed too), `notebook` (what chapters call)
 ..              the core      `console` and `presets` (of the command line), `checks` (of values that users give)
 in your project `nn`          the losses as `modules`; `weigher` (which pairs share a domain?), `candidates` (of an
-                              anchor), `queue`, `discriminators`, `penalties`, `monitor` (figures to log), `caching`
-                              and `gather` (large batches, several processes), `inputs` (checks), `metric_learning`
-                              (an adapter)
+                              anchor), `queue`, `discriminators`, `fitting` (one a batch), `penalties`, `monitor`
+                              (figures to log), `caching` and `gather` (large batches, several processes), `inputs`
+                              (checks), `metric_learning` (an adapter)
 =============== ============= ========================================================================================
 
 Imports run one way: `experiments`, `analysis` and `results` never reach what trains, and `nn` needs torch and numpy alone.

@@ -67,12 +67,13 @@ def anchor_losses(
     tau_neg: Tensor | None = None,
     admitted: Tensor | None = None,
     weight: Tensor | None = None,
+    anchor_tau: Tensor | None = None,
 ) -> Tensor:
     """The loss of each anchor (this module's first lines), from its similarities.
 
     Args:
         similarity: [..., N, M] of N anchors with M candidates.
-        tau, positive, tau_neg, admitted, weight: see `info_nce`; nothing is checked here.
+        tau, positive, tau_neg, admitted, weight, anchor_tau: see `info_nce`; nothing is checked here.
 
     Returns:
         [..., N] in nats; 0 for an anchor without a positive, or without a negative and with one positive.
@@ -81,6 +82,16 @@ def anchor_losses(
         torch.eye(*similarity.shape[-2:], dtype=torch.bool, device=similarity.device) if positive is None else positive
     )
     tau = _per_run(tau, similarity)
+    if anchor_tau is not None:  # as if all had the one temperature
+        each = anchor_losses(
+            similarity * (tau / anchor_tau[..., None]),
+            tau[..., 0, 0],
+            positive=positive,
+            tau_neg=tau_neg,
+            admitted=admitted,
+            weight=weight,
+        )
+        return each * (anchor_tau / tau[..., 0])
     logits = similarity / (tau if tau_neg is None else torch.where(own, tau, tau_neg))
     if weight is not None:
         logits = logits + torch.where(own, 0.0, weight.clamp(min=torch.finfo(weight.dtype).tiny).log())
@@ -104,6 +115,7 @@ def info_nce(
     admitted: Tensor | None = None,
     weight: Tensor | None = None,
     positive: Tensor | None = None,
+    anchor_tau: Tensor | None = None,
 ) -> Tensor:
     """InfoNCE (Eq. 2), with a temperature for each negative pair (Eq. 4) and a choice of positives and negatives.
 
@@ -118,6 +130,9 @@ def info_nce(
             pair is positive.
         positive: [..., N, M] bool, which candidates are positives of which anchors; None: row i of anchor i. Several are
             averaged (SupCon's L_out).
+        anchor_tau: [..., N] temperatures of the anchors, > 0, each in the place of `tau` in all pairs of its anchor; a
+            `tau_neg` is scaled alike. An anchor's loss then counts anchor_tau / tau times, so that the pull between two
+            embeddings does not grow where the temperature falls (Qiu et al. 2023).
 
     Returns:
         [...] mean over the anchors that have a positive, in nats.
@@ -133,7 +148,9 @@ def info_nce(
     _check_positive("tau", tau)
     _check_pairs(z.shape[-2], z_pos.shape[-2], tau_neg=tau_neg, admitted=admitted, weight=weight, positive=positive)
     similarity = cosine_similarity(z, z_pos)
-    each = anchor_losses(similarity, tau, positive=positive, tau_neg=tau_neg, admitted=admitted, weight=weight)
+    each = anchor_losses(
+        similarity, tau, positive=positive, tau_neg=tau_neg, admitted=admitted, weight=weight, anchor_tau=anchor_tau
+    )
     if positive is None:
         return each.mean(-1)
     return each.sum(-1) / positive.any(-1).expand(each.shape).sum(-1).clamp(min=1)

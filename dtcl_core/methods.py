@@ -6,6 +6,7 @@ and one row of `METHODS`. The engine, the grids, the book and the command line a
 
 from __future__ import annotations
 
+import math
 from collections import ChainMap
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ class Batch:
 
     z and z_pos [R, N, k] are the two views' embeddings, domains [R, N]; posteriors [R, N, D] of both views come from the
     discriminator, where the method has one; ``tau_alpha``, ``tau_beta``, ``lambda_`` are [R]; adversary is the (weight, bias) of
-    DANN's classifier.
+    DANN's classifier; memory [R, N, 2] what the method remembers of each image.
     """
 
     z: Tensor
@@ -38,6 +39,7 @@ class Batch:
     anchor_posterior: Tensor | None = None
     posterior: Tensor | None = None
     adversary: tuple[Tensor, Tensor] | None = None
+    memory: Tensor | None = None
     posterior_view: str = "negative_view"
     penalty_views: str = "both"
     mmd_features: str = "l2"
@@ -88,6 +90,37 @@ def model_aware(batch: Batch) -> dict[str, Tensor]:
     return {"tau": (batch.tau_alpha * (1.0 + batch.lambda_ * alignment)).clamp(min=batch.tau_min)}
 
 
+TAU_RATE, TAU_MOMENTUM, TAU_MAX = 0.01, 0.9, 0.7  # as published, with their code
+
+
+def individual(batch: Batch) -> dict[str, Tensor]:
+    """A temperature an image, [R, N], learned beside the encoder: the robust contrastive loss of Qiu et al. 2023 (iSogCLR, ICML).
+
+    `individual_memory` says how it is learned. Two things are other than there: the positive is in the denominator too, as in
+    Eq. 2, and the mean over negatives is the batch's, without SogCLR's running mean over epochs. It knows nothing of domains.
+    """
+    assert batch.memory is not None
+    return {"anchor_tau": batch.memory[..., 0].to(batch.z)}
+
+
+@torch.no_grad()
+def individual_memory(batch: Batch) -> Tensor:
+    """The temperatures of a batch's images after a step, and the running means of their gradients, [R, N, 2].
+
+    With p_ij the softmax over the negatives j of (s_ij - s_ii) / tau_i, the derivative of their objective
+    tau_i log mean_j e^{(s_ij - s_ii) / tau_i} + rho tau_i, rho = lambda, is rho - KL(p_i | uniform): an image with few close
+    negatives gets a higher temperature, until they are as even as rho asks. It stays between tau_min and `TAU_MAX`.
+    """
+    assert batch.memory is not None and batch.lambda_ is not None
+    tau, mean = batch.memory.to(batch.z).unbind(-1)
+    similarity = losses.cosine_similarity(batch.z, batch.z_pos)
+    own = torch.eye(similarity.shape[-1], dtype=torch.bool, device=similarity.device)
+    log_p = (similarity / tau[..., None]).masked_fill(own, -torch.inf).log_softmax(-1)
+    divergence = math.log(len(own) - 1) + (log_p.exp() * log_p.masked_fill(own, 0.0)).sum(-1)
+    mean = (1 - TAU_MOMENTUM) * mean + TAU_MOMENTUM * (batch.lambda_[..., None] - divergence)
+    return torch.stack([(tau - TAU_RATE * mean).clamp(batch.tau_min, TAU_MAX), mean], -1)
+
+
 def domain_weighted_negatives(batch: Batch) -> dict[str, Tensor]:
     """Temperatures [R, N, N] from w_ij = P(D_j = d_i | z_j)."""
     return domain_weighted(batch, "negatives")
@@ -122,10 +155,13 @@ class Method:
 
     Attributes:
         title: the name the paper's tables use.
-        pairs: fills `tau_neg`, `admitted`, `weight` or `tau` (in place of tau_alpha) of `losses.info_nce`; the default leaves
-            the standard loss.
+        pairs: fills `tau_neg`, `admitted`, `weight`, `anchor_tau` or `tau` (in place of tau_alpha) of `losses.info_nce`; the
+            default leaves the standard loss.
         penalty: a term [R] added to the loss.
-        uses: fields of `config.Run` that the method reads beyond tau_alpha; "adversary" asks for a classifier of its own.
+        remember: what it remembers of a batch's images after a step, [R, N, 2]: a temperature, which begins at tau_alpha, and
+            another number, which begins at 0; for a method that asks for "memory".
+        uses: fields of `config.Run` that the method reads beyond tau_alpha; "adversary" asks for a classifier of its own,
+            "memory" for two numbers of each training image.
         jitter: whether the views' colours are jittered.
         oracle: whether it knows what the test domain changes, and so is an upper bound.
     """
@@ -133,9 +169,16 @@ class Method:
     title: str
     pairs: Callable[[Batch], dict[str, Any]] = lambda batch: {}
     penalty: Callable[[Batch], Tensor] | None = None
+    remember: Callable[[Batch], Tensor] | None = None
     uses: frozenset[str] = frozenset()
     jitter: bool = False
     oracle: bool = False
+
+    def remembered(self, batch: Batch, symmetric: bool = False) -> Tensor:
+        """What `remember` says [R, N, 2], over both directions if the loss is."""
+        assert self.remember is not None
+        memory = self.remember(batch)
+        return 0.5 * (memory + self.remember(batch.swapped())) if symmetric else memory
 
     def loss(self, batch: Batch, symmetric: bool = False) -> Tensor:
         """The training loss of each run [R]."""
@@ -163,5 +206,8 @@ METHODS: dict[str, Method] = {
 VARIANTS: dict[str, Method] = {
     "dw_outside": Method("Weight Outside the Exponent", outside_weighted, uses=frozenset({"discriminator"})),
     "macl": Method("Model-Aware Temperature", model_aware, uses=frozenset({"lambda_"})),
+    "isogclr": Method(
+        "Individual Temperatures", individual, remember=individual_memory, uses=frozenset({"lambda_", "memory"})
+    ),
 }
 ALL_METHODS = ChainMap(VARIANTS, METHODS)  # in this order: the paper's come first, and what a user adds is a variant

@@ -127,7 +127,7 @@ class Stack:
         looks = [stream for stream, count in enumerate(self.counts) for _ in range(count)]  # each run at its stream
         self.stream_of_run = torch.tensor(looks, device=self.device)
         dtype = getattr(torch, self.precision)
-        self.networks = Networks(self.runs, self.streams.num_domains, self.device, dtype, self.trunk)
+        self.networks = Networks(self.runs, self.streams.num_domains, self.streams.size, self.device, dtype, self.trunk)
         self.encoder, self.adversary = self.networks.encoder, self.networks.adversary
         self.groups = groups_of(self.runs, looks, self.device)
         self.keys = [run.key for run in self.runs]
@@ -166,7 +166,9 @@ class Stack:
             learning_rate=p.discriminator_learning_rate,
         )
 
-    def _batch(self, group: Group, z: Tensor, z_pos: Tensor, domains: Tensor, posteriors: dict) -> Batch:
+    def _batch(
+        self, group: Group, z: Tensor, z_pos: Tensor, domains: Tensor, images: Tensor, posteriors: dict
+    ) -> Batch:
         """What a group's method may look at in this batch."""
         p = self.protocol
         z, z_pos, domains = z[group.runs], z_pos[group.runs], domains[group.runs]
@@ -197,6 +199,9 @@ class Stack:
             anchor_posterior=anchor_posterior,
             posterior=posterior,
             adversary=adversary,
+            memory=None
+            if group.memories is None
+            else self.networks.memory[group.memories[:, None], images[group.runs]],
             posterior_view=p.posterior_view,
             penalty_views=p.penalty_views,
             mmd_features=p.mmd_features,
@@ -213,12 +218,15 @@ class Stack:
             images = data.step_views(index, host)
             masks = data.dropout_masks(2 * index.shape[1], self.epoch, number)
             z, z_pos = self.encoder.project(self.encoder(images, self.counts, masks)).chunk(2, 1)
-            domains = data.domains.gather(1, index)[self.stream_of_run]
+            domains, places = data.domains.gather(1, index)[self.stream_of_run], index[self.stream_of_run]
 
             losses = z.new_zeros(len(self.runs))
             for group in self.groups:
-                method, batch = ALL_METHODS[group.method], self._batch(group, z, z_pos, domains, posteriors)
+                method, batch = ALL_METHODS[group.method], self._batch(group, z, z_pos, domains, places, posteriors)
                 losses = losses.index_add(0, group.runs, method.loss(batch, self.protocol.symmetric))
+                if group.memories is not None:
+                    kept = method.remembered(batch, self.protocol.symmetric).to(self.networks.memory)
+                    self.networks.memory[group.memories[:, None], places[group.runs]] = kept
                 if self.recorder is not None and "tau_beta" in method.uses:
                     self.recorder.add(group.runs, method.pairs(batch)["tau_neg"].detach(), same_domain(batch.domains))
             self.networks.update(losses)

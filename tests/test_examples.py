@@ -1,12 +1,15 @@
 """The examples run as typed, on a few images."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 KEPT = ("0", "1")  # digits
@@ -35,6 +38,33 @@ def test_a_folder_of_images_is_trained_on(tmp_path):
     assert {"loss", "tau_within", "tau_across", "clipped", "discriminator_accuracy", "class accuracy"} <= set(figures)
     assert "class accuracy where unseen" in figures and all(0 <= float(v) < 100 for v in figures.values())
     assert float(figures["tau_within"]) < float(figures["tau_across"])
+
+
+def test_the_notebook_runs_without_a_network_where_all_is_installed(tmp_path):
+    for script in EXAMPLES.glob("*.py"):
+        shutil.copy(script, tmp_path)
+    document = nbformat.read(EXAMPLES / "train.ipynb", as_version=4)
+    (made,) = (cell for cell in document.cells if cell.source.startswith("%run colored_digits"))
+    made.source += f"""
+import shutil
+from pathlib import Path
+for folder in Path("images").glob("*/*"):
+    if folder.name not in {KEPT}:
+        shutil.rmtree(folder)
+    for image in sorted(folder.glob("*.png"))[10:]:
+        image.unlink()
+"""
+    (trained,) = (cell for cell in document.cells if cell.source.startswith("%run train"))
+    trained.source = trained.source.rstrip() + " --batch 20"
+    NotebookClient(document, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    installed, _, told, figures = (
+        "".join(output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.outputs)
+        for cell in document.cells
+        if cell.cell_type == "code"
+    )
+    assert not installed, "nothing is installed where all is there"
+    assert re.findall(r"^epoch (\d+): loss ", told, flags=re.M) == ["1", "2", "3", "4", "5"]
+    assert "class accuracy where unseen" in told and "discriminator_accuracy" in figures
 
 
 def test_the_notebook_calls_the_scripts_that_are_there():

@@ -322,3 +322,20 @@ def test_domains_and_classes_may_be_any_integers_and_lambda_a_number():
     x = z.clone().requires_grad_()
     losses.reverse_gradient(x, 2.0).sum().backward()
     assert (x.grad == -2).all()
+
+
+def test_anchors_with_temperatures_of_their_own_count_as_much_as_those_are_high():
+    generator = torch.Generator().manual_seed(3)
+    z, z_pos = torch.randn(2, 2, 7, 4, generator=generator, dtype=torch.float64)
+    anchor_tau = 0.1 + torch.rand(2, 7, generator=generator, dtype=torch.float64)
+    tau = torch.tensor([0.2, 0.5], dtype=torch.float64)
+    found = losses.info_nce(z, z_pos, tau, anchor_tau=anchor_tau)
+    for r in range(2):
+        total = 0.0
+        for i in range(7):
+            s = torch.stack([torch.cosine_similarity(z[r, i], z_pos[r, j], dim=0) for j in range(7)])
+            share = torch.exp(s[i] / anchor_tau[r, i]) / torch.exp(s / anchor_tau[r, i]).sum()
+            total = total - anchor_tau[r, i] / tau[r] * share.log() / 7
+        torch.testing.assert_close(found[r], total)
+    alike = losses.info_nce(z, z_pos, tau, anchor_tau=tau[:, None].expand(2, 7))
+    torch.testing.assert_close(alike, losses.info_nce(z, z_pos, tau))

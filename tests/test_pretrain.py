@@ -589,3 +589,53 @@ def test_the_model_aware_temperature_follows_the_alignment_and_is_a_constant_to_
         torch.testing.assert_close(ours, reference, rtol=1e-5, atol=1e-7)
     stack = steps_of([Run("macl", 0.2, lambda_=0.5, protocol=tiny), Run("standard", 0.2, protocol=tiny)], 1)
     assert stack.losses[-1].isfinite().all() and stack.losses[-1][0] != stack.losses[-1][1]
+
+
+def test_individual_temperatures_go_down_the_gradient_of_their_published_objective():
+    generator = torch.Generator().manual_seed(0)
+    z, z_pos = torch.randn(2, 2, 9, 4, generator=generator, dtype=torch.float64)
+    memory = 0.2 + 0.2 * torch.rand(2, 9, 2, generator=generator, dtype=torch.float64)
+    rho = torch.tensor([0.3, 0.05], dtype=torch.float64)
+    batch = Batch(z, z_pos, torch.zeros(2, 9), 2, torch.tensor([0.2, 0.2]), 0.01, lambda_=rho, memory=memory)
+    tau = memory[..., 0].clone().requires_grad_()
+    s = losses.cosine_similarity(z, z_pos)
+    h = (s - s.diagonal(dim1=-2, dim2=-1)[..., None]) / tau[..., None]
+    negatives = h.masked_fill(torch.eye(9, dtype=torch.bool), -torch.inf)
+    objective = tau * (negatives.logsumexp(-1) - math.log(8)) + rho[:, None] * tau
+    (gradient,) = torch.autograd.grad(objective.sum(), tau)
+    mean = 0.1 * memory[..., 1] + 0.9 * gradient
+    method = ALL_METHODS["isogclr"]
+    torch.testing.assert_close(
+        method.remembered(batch), torch.stack([(memory[..., 0] - 0.01 * mean).clamp(0.01, 0.7), mean], -1)
+    )
+    turned = replace(batch, z=z_pos, z_pos=z)
+    both = 0.5 * (method.remembered(batch) + method.remembered(turned))
+    torch.testing.assert_close(method.remembered(batch, symmetric=True), both)
+
+
+def test_each_image_of_each_run_has_a_temperature_that_stays_with_it(tiny, tmp_path):
+    runs = [
+        Run("isogclr", 0.2, lambda_=0.3, protocol=tiny),
+        Run("standard", 0.2, protocol=tiny),
+        Run("isogclr", 0.1, lambda_=0.1, seed=1, protocol=tiny),
+        Run("isogclr", 0.2, lambda_=0.05, protocol=tiny),
+    ]
+    together = steps_of(runs, 1)
+    places = [run for run in together.runs if run.method == "isogclr"]
+    for place, run in enumerate(places):
+        alone = steps_of([run], 1)
+        torch.testing.assert_close(together.networks.memory[place], alone.networks.memory[0], rtol=1e-3, atol=1e-3)
+        stream = together.stream_of_run[together.runs.index(run)]
+        seen = together.streams.order[stream, : 3 * tiny.batch_size]
+        moved = together.networks.memory[place, :, 0] != run.tau_alpha
+        assert moved[seen].all() and moved.sum() == len(seen), "an image that was left out keeps its own"
+    pretrain.save(together.state(), tmp_path / "state", "")
+    again = pretrain.Stack(runs, "cpu")
+    again.restore(tmp_path / "state")
+    for stack in (together, again):
+        stack.train_epoch()
+    assert torch.equal(together.networks.memory, again.networks.memory)
+    assert torch.equal(together.losses[-1], again.losses[-1])
+    damaged = together.state() | {"memory": together.networks.memory[:1]}
+    with pytest.raises(ValueError, match="its memory is not whole"):
+        again._check(damaged)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..config import Run
-from .networks import with_adversary
+from .networks import users_of
 
 
 class Group(NamedTuple):
@@ -21,7 +21,7 @@ class Group(NamedTuple):
         runs: [r] their places in the stack.
         streams, counts: what they look at, and how many of them look at each.
         tau_alpha, tau_beta, lambda_: [r], 0 where the method has none.
-        adversaries: [r] which of the stack's classifiers are theirs; None for a method without.
+        adversaries, memories: [r] which of the stack's classifiers, or memories, are theirs; None for a method without.
     """
 
     method: str
@@ -33,6 +33,7 @@ class Group(NamedTuple):
     tau_beta: Tensor
     lambda_: Tensor
     adversaries: Tensor | None
+    memories: Tensor | None
 
 
 def groups_of(runs: Sequence[Run], stream_of_run: Sequence[int], device: torch.device) -> list[Group]:
@@ -43,7 +44,7 @@ def groups_of(runs: Sequence[Run], stream_of_run: Sequence[int], device: torch.d
         stream_of_run: the place of the stream that each looks at.
         device: where hyperparameters are.
     """
-    users, groups = with_adversary(runs), []
+    groups = []
     for method, kind in sorted({(r.method, r.discriminator or "") for r in runs}):
         index = [i for i, r in enumerate(runs) if (r.method, r.discriminator or "") == (method, kind)]
         looks = Counter(stream_of_run[i] for i in index)
@@ -51,8 +52,11 @@ def groups_of(runs: Sequence[Run], stream_of_run: Sequence[int], device: torch.d
             torch.tensor([float(getattr(runs[i], name) or 0.0) for i in index], device=device)
             for name in ("tau_alpha", "tau_beta", "lambda_")
         )
-        theirs = torch.tensor([users.index(i) for i in index], device=device) if index[0] in users else None
+        owned = []
+        for users in (users_of("adversary", runs), users_of("memory", runs)):
+            theirs = [users.index(i) for i in index if i in users]
+            owned.append(torch.tensor(theirs, device=device) if theirs else None)
         places = torch.tensor(index, device=device)
-        group = Group(method, kind or None, places, list(looks), list(looks.values()), alpha, beta, lambda_, theirs)
+        group = Group(method, kind or None, places, list(looks), list(looks.values()), alpha, beta, lambda_, *owned)
         groups.append(group)
     return groups

@@ -1,4 +1,4 @@
-"""What a stack trains, and what updates it: the encoders of all its runs, DANN's classifiers, and an Adam for each of the two."""
+"""What a stack trains, and what updates it: the encoders of all its runs, DANN's classifiers, an Adam for each of the two; and memories."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .checkpoint import copied
 from .trunk import Trunk
 
 
-def with_adversary(runs: Sequence[Run]) -> list[int]:
-    """The indices of a stack's runs that train against an adversary (DANN)."""
-    return [place for place, run in enumerate(runs) if "adversary" in ALL_METHODS[run.method].uses]
+def users_of(what: str, runs: Sequence[Run]) -> list[int]:
+    """Which runs of a stack, by their place, have an "adversary" (a classifier of domains to mislead) or a "memory"."""
+    return [place for place, run in enumerate(runs) if what in ALL_METHODS[run.method].uses]
 
 
 class Networks:
@@ -26,6 +26,7 @@ class Networks:
     Args:
         runs: the runs of the stack, in its order; they share protocol and projector.
         num_domains: number of training domains.
+        size: number of training images.
         device: where they are.
         dtype: of the convolutions.
         trunk: what computes the encoder's blocks; None: PyTorch's operators.
@@ -33,22 +34,32 @@ class Networks:
     Attributes:
         encoder: the encoders [R].
         adversary: weight [A, num_domains, k] and bias [A, num_domains] of the classifiers of the A runs that have one.
+        memory: [M, size, 2] what the M runs whose methods ask for it remember of each training image.
         optimizers: Adam for the encoders, and another for the classifiers if there are any.
     """
 
     def __init__(
-        self, runs: Sequence[Run], num_domains: int, device: torch.device, dtype: torch.dtype, trunk: Trunk | None
+        self,
+        runs: Sequence[Run],
+        num_domains: int,
+        size: int,
+        device: torch.device,
+        dtype: torch.dtype,
+        trunk: Trunk | None,
     ):
         first = runs[0]
         self.protocol = p = first.protocol
         self.encoder = Encoder([r.seed for r in runs], p, first.projector, first.projector_dim).to(device)
         self.encoder.dtype, self.encoder.trunk = dtype, trunk
         self.optimizers = [torch.optim.Adam(self.encoder.parameters(), lr=p.learning_rate, fused=True)]
-        count, width = len(with_adversary(runs)), first.projector_dim or p.embedding_dim
+        count, width = len(users_of("adversary", runs)), first.projector_dim or p.embedding_dim
         zeros = [torch.zeros(count, num_domains, width), torch.zeros(count, num_domains)]
         self.adversary = nn.ParameterList(zeros).to(device)
         if count:
             self.optimizers.append(torch.optim.Adam(self.adversary.parameters(), lr=p.dann_learning_rate, fused=True))
+        self.memory = torch.zeros(len(users_of("memory", runs)), size, 2, device=device)
+        for place, run in enumerate(users_of("memory", runs)):
+            self.memory[place, :, 0] = runs[run].tau_alpha
 
     def set_rates(self, epoch: int) -> None:
         """Learning rates of an epoch: all decay alike."""
@@ -70,6 +81,7 @@ class Networks:
             "encoder": copied(self.encoder.state_dict()),
             "adversary": copied(self.adversary.state_dict()),
             "optimizers": [copied(optimizer.state_dict()) for optimizer in self.optimizers],
+            "memory": copied(self.memory),
         }
 
     def check(self, state: dict[str, Any], epoch: int) -> None:
@@ -77,6 +89,8 @@ class Networks:
         for name, module in (("encoder", self.encoder), ("adversary", self.adversary)):
             if shapes(state.get(name)) != shapes(module.state_dict()):
                 raise ValueError(f"its {name} is not whole, or of other shapes")
+        if shapes({"memory": state.get("memory")}) != shapes({"memory": self.memory}):
+            raise ValueError("its memory is not whole, or of another shape")
         saved = state.get("optimizers")
         if not isinstance(saved, list) or len(saved) != len(self.optimizers):
             raise ValueError("its optimisers are not all there")
@@ -94,6 +108,7 @@ class Networks:
         """Take over a state that `check` lets pass."""
         self.encoder.load_state_dict(state["encoder"])
         self.adversary.load_state_dict(state["adversary"])
+        self.memory = copied(state["memory"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"]):
             optimizer.load_state_dict(saved)
 

@@ -91,6 +91,34 @@ def outside(preset: str) -> list[Setting]:
     ]
 
 
+HEAD = {"projector": "mlp", "projector_dim": 16}
+ADAPTIVE: dict[
+    str, Setting
+] = {  # temperatures that adapt: to domains by Eq. 3, far from tau_min; to a batch; to an image
+    "dw_negatives": {"tau_beta": 0.1},
+    "dw_pairs": {"tau_beta": 0.1},
+    "macl": {"lambda_": 0.5},  # as published, and so is the next
+    "isogclr": {"lambda_": 0.3},
+}
+HEADED = ("standard", "dw_negatives", "dw_pairs")
+
+
+def heads_and_temperatures(preset: str) -> list[Setting]:
+    """Adaptive temperatures, of domains and of none, beside the standard loss, and behind a projector head.
+
+    The standard loss is there at the lowest temperatures that Eq. 3 gives the others too.
+    """
+    taus = (0.1,) if preset == "smoke" else (0.1, 0.15)
+    lowest = () if preset == "smoke" else (0.05,)
+    cells = [
+        *({"method": "standard", "tau_alpha": tau} for tau in (*lowest, *taus)),
+        *({"method": method, "tau_alpha": tau, **more} for method, more in ADAPTIVE.items() for tau in taus),
+    ]
+    return [
+        {"sigma": 50.0, **cell, **head} for head in ({}, HEAD) for cell in cells if not head or cell["method"] in HEADED
+    ]
+
+
 FOLLOWED = {"method": "dw_pairs", "sigma": 50.0, **weight_choices.OFF_FLOOR, "discriminator": "global"}
 
 
@@ -296,6 +324,13 @@ REGISTRY = {
         ),
         Experiment(
             "adding_a_method", "claim 13: a weight outside the exponent", outside, parts=("outside",), selects=False
+        ),
+        Experiment(
+            "heads_and_temperatures",
+            "is it the domain that helps, and what does a head leave of it?",
+            heads_and_temperatures,
+            in_claims=False,
+            selects=False,
         ),
     )
 }

@@ -14,9 +14,10 @@ from torch.nn import functional as F
 from .. import logistic
 from ..checks import checked_choice, checked_number
 from ..discriminator import FEATURES, Fitted
+from . import fitting
 from . import gather as processes
 from .candidates import Anchors, Candidates, Temperatures
-from .inputs import current, setting
+from .inputs import current, setting, widened
 
 Setting = float | Tensor | Callable[[], float | Tensor]
 
@@ -28,21 +29,16 @@ class HasPosterior(typing.Protocol):
         """Domain posteriors [..., N, D] of embeddings [..., N, k]."""
 
 
-def _solved(z: Tensor, domains: Tensor, num_domains: int, l2: float) -> tuple[Tensor, Tensor]:
-    model = logistic.fit(z, domains, num_domains, l2, solver="lbfgs")
-    return model.weight.clone(), model.bias.clone()
-
-
 # One node for `torch.compile`, which could not follow a solver that stops when it is done.
-_solved_when_compiled = torch.library.custom_op(
+_fit_when_compiled = torch.library.custom_op(
     "dtcl::fit_linear",
-    _solved,
+    fitting.fit,
     mutates_args=(),
     schema="(Tensor z, Tensor domains, int d, float l2) -> (Tensor, Tensor)",
 )
 
 
-@_solved_when_compiled.register_fake
+@_fit_when_compiled.register_fake
 def _(z: Tensor, domains: Tensor, d: int, l2: float) -> tuple[Tensor, Tensor]:
     return z.new_empty(*z.shape[:-2], d, z.shape[-1]), z.new_empty(*z.shape[:-2], d)
 
@@ -106,12 +102,12 @@ class Weigher(nn.Module):
             self._check_discriminator()
             return self.discriminator
         assert domains is not None
-        z, domains = z.detach(), domains.long()
+        z, domains = widened(z.detach()), domains.long()
         if gather:
             z, domains = processes.all_gather(z), processes.all_gather(domains)
         with torch.autocast(z.device.type, enabled=False):
             x = F.normalize(z, dim=-1) if self.features == "l2" else z
-            solve = _solved_when_compiled if torch.compiler.is_compiling() else _solved
+            solve = _fit_when_compiled if torch.compiler.is_compiling() else fitting.fit
             weight, bias = solve(x, domains, self.num_domains, self.l2)
         known = domains >= 0
         lowest = domains.masked_fill(~known, self.num_domains).amin(-1)

@@ -20,6 +20,7 @@ METHOD_COLORS = {
     "color_jitter": "#7F7F7F",
     "dw_outside": "#0072B2",
     "macl": "#8C6BB1",
+    "isogclr": "#66A61E",
 }
 OTHER_COLOR = "#222222"
 METRIC_TITLES = {
