@@ -14,7 +14,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import pandas as pd
 from machine import write
 
 from dtcl_core.config import METRICS, Run

@@ -18,8 +18,8 @@ trained         the core      `config` (what a run is), `data`, `augment` (views
                               `recorder` (of temperatures), `checkpoint`, `encoder_files` (trained networks),
                               `provenance`
 ..              `launch`      `commands`, `engines` (which of the two: `local`, this machine, or `cluster`, Ray),
-                              `rows` (of a trained stack), `audit` (stored rows trained again), `selfcheck` (is this
-                              machine sound?)
+                              `rows` (of a trained stack), `progress` (and time left), `audit` (stored rows trained
+                              again), `selfcheck` (is this machine sound?)
 stored          the core      `results` (rows), `traces` (temperatures by epoch), `files` (written whole or not at
                               all)
 concluded       `analysis`    `selection`, `intervals`, `reported` (the paper's numbers); `contrasts`, `claims`,

@@ -18,9 +18,9 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from .checks import checked_choice, checked_number
@@ -61,12 +61,16 @@ def compact(content: Mapping[str, Any]) -> str:
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
+# The fields of a class; thousands of runs ask for them.
+fields_of: Callable[[type], tuple[dataclasses.Field, ...]] = cache(dataclasses.fields)
+
+
 @dataclass(frozen=True)
 class Checked:
     """Checks and normalises the fields of a frozen dataclass against their metadata."""
 
     def __post_init__(self) -> None:
-        for f in dataclasses.fields(self):
+        for f in fields_of(type(self)):
             value, name = getattr(self, f.name), f.name
             if "choices" in f.metadata:
                 checked_choice(name, value, f.metadata["choices"])
@@ -85,7 +89,7 @@ class Checked:
         """The fields that make up the key: all but those added later that stand at their "as before" value."""
         return {
             f.name: getattr(self, f.name)
-            for f in dataclasses.fields(self)
+            for f in fields_of(type(self))
             if "as_before" not in f.metadata or getattr(self, f.name) != f.metadata["as_before"]
         }
 
@@ -259,6 +263,12 @@ def as_before(kind: type[Checked]) -> dict[str, Any]:
     return {f.name: f.metadata["as_before"] for f in dataclasses.fields(kind) if "as_before" in f.metadata}
 
 
+@cache
+def stored_protocol(text: str) -> Protocol:
+    """The protocol of these fields, as JSON: made and checked once for the thousands of rows that share it."""
+    return Protocol(**json.loads(text))
+
+
 @dataclass(frozen=True)
 class Run(Checked):
     """One pre-training: a method with its hyperparameters, a colour spread and a seed, under a protocol.
@@ -319,11 +329,10 @@ class Run(Checked):
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Run:
         """Rebuild a run from `to_dict` (also after a trip through JSON)."""
-        return cls(
-            **{**as_before(cls), **values, "protocol": Protocol(**{**as_before(Protocol), **values["protocol"]})}
-        )
+        protocol = stored_protocol(json.dumps({**as_before(Protocol), **values["protocol"]}))
+        return cls(**{**as_before(cls), **values, "protocol": protocol})
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Sixteen hexadecimal digits that name this run in the store."""
         text = compact({**self.canonical(), "protocol": None, "revision": REVISION})

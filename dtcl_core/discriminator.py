@@ -27,7 +27,10 @@ def features(z: Tensor, kind: str) -> Tensor:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted linear discriminator, and what it sees of an embedding; see `features`."""
+    """A fitted linear discriminator, and what it sees of an embedding; see `features`.
+
+    Its contract is that of all fitted discriminators here and in `nn`: `predict_proba`.
+    """
 
     model: logistic.LogisticModel
     kind: str = "raw"
@@ -35,10 +38,6 @@ class Fitted:
     def predict_proba(self, z: Tensor) -> Tensor:
         """Domain posteriors [..., M, N_D] of embeddings z [..., M, k]; their gradient reaches z."""
         return self.model.predict_proba(features(z, self.kind))
-
-    def __call__(self, z: Tensor, gradient: bool = False) -> Tensor:
-        """`predict_proba`, outside the gradient unless it is asked for."""
-        return self.predict_proba(z if gradient else z.detach())
 
 
 def fit(

@@ -175,11 +175,12 @@ class Stack:
         anchor_posterior = posterior = None
         if group.discriminator is not None:
             if group.discriminator == "global":
-                g = posteriors[group.method]
+                fitted = posteriors[group.method]
             else:
                 both = torch.cat([z, z_pos], -2)
-                g = self._fit_discriminator(both, torch.cat([domains, domains], -1))
-            anchor_posterior, posterior = g(z, p.weight_gradient), g(z_pos, p.weight_gradient)
+                fitted = self._fit_discriminator(both, torch.cat([domains, domains], -1))
+            seen, seen_pos = (z, z_pos) if p.weight_gradient else (z.detach(), z_pos.detach())
+            anchor_posterior, posterior = fitted.predict_proba(seen), fitted.predict_proba(seen_pos)
         lambda_ = group.lambda_
         adversary = None
         if group.adversaries is not None:
@@ -377,7 +378,7 @@ def train(
 
 
 def save(state: dict[str, Any], path: Path, otherwise: str) -> None:
-    """Write a checkpoint; a warning says why one could not be written, and what follows: it is worth no run."""
+    """Write a checkpoint. Where that fails, a warning says why and what follows; training does not stop for it."""
     try:
         write_checkpoint(state, path)
     except OSError as error:

@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from .config import METRICS, REVISION, Run, protocol_hash
 from .data import LABEL_FRACTIONS
@@ -37,6 +36,8 @@ from .files import check_writable, write_whole
 from .traces import Trace
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from .evaluate import Draws
 
 RUN_COLUMNS = (
@@ -96,15 +97,15 @@ def check_row(row: Any) -> None:
         raise ValueError(f"its key {row['key']!r} does not follow from its configuration ({run.key})")
 
 
-def as_told_now(row: dict[str, Any]) -> dict[str, Any]:
-    """A sound row as its run would be told today.
+def in_todays_terms(row: dict[str, Any]) -> dict[str, Any]:
+    """A sound row with its run as it would be written today.
 
     Before runs had a field `replicate`, a run trained again was marked by 32 instead of 16 hidden units in its protocol, for a
     projector that it did not have. Such a row is the first replicate's, whatever it was called.
     """
-    run = Run.from_dict(row["run"])
-    if run.projector is not None or run.protocol.projector_hidden != 32:
+    if row["run"].get("projector") is not None or row["run"]["protocol"].get("projector_hidden") != 32:
         return row
+    run = Run.from_dict(row["run"])
     now = replace(run, replicate=1, protocol=replace(run.protocol, projector_hidden=16))
     return {**row, "key": now.key, "run": now.to_dict()}
 
@@ -155,7 +156,7 @@ def shard_lines(shards: Iterable[Path]) -> Iterator[tuple[Path, int, str]]:
 
 
 def entries(folder: Path) -> list[dict[str, Any]]:
-    """What `add_shard` wrote into a folder, whatever it says; lines that are not as they were written are left out and named."""
+    """All entries that `add_shard` wrote into a folder; lines that are not as they were written are left out and named."""
     found = []
     for shard, number, line in shard_lines(sorted(folder.glob("*.jsonl"))):
         try:
@@ -252,7 +253,7 @@ class Store:
                 warnings.warn(f"{shard.name}, line {number} is left out: {error}", stacklevel=2)
                 continue
             shown = row["digest"] in pinned.get(row["key"], ())
-            row = {**as_told_now(row), "shard": shard.name}
+            row = {**in_todays_terms(row), "shard": shard.name}
             shown = shown or row["digest"] in pinned.get(row["key"], ())
             rank = (not shown, row["status"] != "ok", _age(row), row["digest"], shard.name)
             held = best.get(row["key"])
@@ -347,6 +348,8 @@ def disagree(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 def frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     """Rows as a data frame with `COLUMNS`, one line a run and label fraction, in a fixed order."""
+    import pandas as pd  # not before: who counts rows alone (`status`) does not wait for it
+
     lines = []
     for row in rows:
         run, origin = Run.from_dict(row["run"]), row["provenance"]

@@ -1,7 +1,7 @@
 """Writes scikit-learn's handwritten digits as images to try `train.py` with: each in one colour, FOLDER/COLOR/DIGIT/NUMBER.png.
 
-    pip install scikit-learn pillow
-    python examples/colored_digits.py FOLDER
+pip install scikit-learn pillow
+python examples/colored_digits.py FOLDER
 """
 
 import sys

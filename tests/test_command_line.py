@@ -23,7 +23,7 @@ import dtcl_core
 from dtcl_core import __main__ as command_line
 from dtcl_core import console, presets
 from dtcl_core.config import Protocol, Run
-from dtcl_core.experiments import PRESETS, REGISTRY
+from dtcl_core.experiments import PRESETS, REGISTRY, core
 from dtcl_core.launch import audit, local
 from dtcl_core.results import Store
 
@@ -136,19 +136,6 @@ def test_the_time_left_is_seen_on_a_narrow_terminal(tmp_path):
     bars = [line for line in re.split(r"[\r\n]", said) if "runs," in line]
     assert status == 0 and any(re.search(r"1 runs, \d\d:\d\d left", line) for line in bars), said
     assert all(len(line) <= 40 for line in bars), bars
-
-
-def test_a_little_time_left_is_told_in_seconds(all_methods, capsys, monkeypatch):
-    clock = iter([0.0, 61.0, 61.0, 65.0])
-    monkeypatch.setattr(local.time, "monotonic", lambda: next(clock))
-    progress = local.Progress([all_methods[:8]])
-    stack = type("Stack", (), {"runs": all_methods[:8]})()
-    progress.trained = 7.5  # of 16 run-epochs
-    progress.epoch(stack)
-    assert "about 2 s left" in capsys.readouterr().out
-    progress.trained = 16
-    progress._tell()
-    assert "left" not in capsys.readouterr().out
 
 
 # --- Ctrl-C ---------------------------------------------------------------------------------------------------------
@@ -269,15 +256,31 @@ def test_an_audit_that_is_stopped_keeps_what_it_compared(tmp_path, monkeypatch, 
     assert found["stopped"] and len(found["rows"]) == 1 and found["rows"][0]["identical"] is True
 
 
-def test_status_reads_each_file_once_and_makes_each_protocol_once(tmp_path, monkeypatch, capsys):
+def test_status_loads_no_library_that_it_does_not_need(tmp_path):
+    code = """import sys
+from dtcl_core.__main__ import main
+main(["status", "--results", sys.argv[1], "--device", "cpu"])
+print({"pandas", "scipy"} & set(sys.modules))"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, env=environment(), check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("\nset()\n")
+
+
+def test_status_reads_each_file_once_and_makes_each_run_once(tmp_path, monkeypatch, capsys):
     """What took most of its time."""
-    store, made, asked = Store(tmp_path), [], []
+    store, protocols, runs = Store(tmp_path), [], []
     real, real_run = Protocol.__post_init__, Run.__post_init__
     store.add([row(run) for run in REGISTRY["effective_temperature"].runs("core")])
     read, trace = [], Store.trace
     monkeypatch.setattr(Store, "trace", lambda self, run: read.append(run.key) or trace(self, run))
-    monkeypatch.setattr(Protocol, "__post_init__", lambda self: made.append(1) or real(self))
-    monkeypatch.setattr(Run, "__post_init__", lambda self: asked.append(1) or real_run(self))
+    monkeypatch.setattr(Protocol, "__post_init__", lambda self: protocols.append(1) or real(self))
+    monkeypatch.setattr(Run, "__post_init__", lambda self: runs.append(1) or real_run(self))
+    core.changed.cache_clear()
+    core.shared_run.cache_clear()
     assert command_line.main(["status", "--results", str(tmp_path)]) == 0 and capsys.readouterr().out
     assert read and len(read) == len(set(read)), "a trace was read again"
-    assert 5 * len(made) < len(asked), "a protocol was made for each run"
+    distinct = {run for experiment in REGISTRY.values() for preset in PRESETS for run in experiment.runs(preset)}
+    assert len(runs) < 1.5 * len(distinct), "an experiment made the runs of another again"
+    assert 5 * len(protocols) < len(runs), "a protocol was made for each run"

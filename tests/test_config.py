@@ -149,6 +149,7 @@ def test_a_field_missing_in_a_row_is_read_as_it_was_not_as_the_default(monkeypat
     stored = run.to_dict()
     del stored["protocol"]["label_draws"]
     monkeypatch.setattr(config, "Protocol", Later)
+    monkeypatch.setattr(config, "stored_protocol", config.stored_protocol.__wrapped__)  # remembers neither
     assert Later().label_draws == 20
     again = Run.from_dict(stored)
     assert again.protocol.label_draws == 1 and again.key == run.key

@@ -41,9 +41,9 @@ def test_the_losses_need_nothing_but_torch_and_numpy():
     assert not set(used) & set(HEAVY)
 
 
-@pytest.mark.parametrize("package", ["pandas", "tqdm"])
-def test_the_command_line_says_which_extra_is_missing(package):
-    code = f"import sys, runpy; sys.modules[{package!r}] = None; sys.argv = ['', 'status']; runpy.run_module('dtcl_core', run_name='__main__')"
+@pytest.mark.parametrize(("package", "command"), [("pandas", "audit"), ("tqdm", "status")])
+def test_the_command_line_says_which_extra_is_missing(package, command):
+    code = f"import sys, runpy; sys.modules[{package!r}] = None; sys.argv = ['', {command!r}]; runpy.run_module('dtcl_core', run_name='__main__')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 2 and done.stdout == ""
     assert (

@@ -117,7 +117,7 @@ class Evidence:
         return {int(seed) for seed in self.all.seed.unique()}
 
     def without_rows(self) -> Evidence:
-        """Evidence of nothing: what is judged by it is missing."""
+        """Evidence without any row: every contrast made from it is missing."""
         return Evidence(self.all.iloc[:0])
 
     @staticmethod

@@ -46,7 +46,7 @@ class Simulated(Evidence):
         return {int(seed) for seed in self.table.index}
 
     def without_rows(self) -> Evidence:
-        """Evidence of nothing."""
+        """Evidence without any row."""
         return Simulated(self.table.iloc[:0])
 
     def selected(

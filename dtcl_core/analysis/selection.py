@@ -135,7 +135,7 @@ def fresh_runs(chosen: pd.DataFrame, runs: Sequence[Run], seeds: int = 5) -> lis
 
 
 def runners_up(frame: pd.DataFrame, metrics: Sequence[str], within: float = 0.01) -> pd.DataFrame:
-    """Selections that were close: where another cell's validation accuracy is within so much of the selected one's.
+    """Close selections: another cell's validation accuracy is within a margin of the selected one's.
 
     Args:
         frame: rows as `results.load` gives them.

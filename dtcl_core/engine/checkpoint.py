@@ -1,4 +1,4 @@
-"""A stack's state on disk: written whole or not at all, told from a damaged one, and read without executing anything.
+"""A stack's state on disk: written whole or not at all, checked for damage, and read without executing anything.
 
 The file is a SHA-256 digest and what `torch.save` wrote: PyTorch's reader does not notice a flipped bit.
 """

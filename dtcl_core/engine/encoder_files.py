@@ -1,7 +1,7 @@
 """Trained networks, kept beside their rows: whatever looks at embeddings is then computed without training.
 
 A file holds the parameters and running statistics of one stack in NumPy's own format, float32, and which run is which. Its
-name is a hash of its content, and a row names the file, so a damaged or exchanged one is told. Nothing in it is executed.
+name is a hash of its content, and a row names the file, so a damaged or exchanged one is noticed. Nothing in it is executed.
 """
 
 from __future__ import annotations

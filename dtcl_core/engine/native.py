@@ -81,7 +81,7 @@ class Call(ctypes.Structure):
 
 
 def pointer(tensor: Tensor | None, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int | None:
-    """Where a tensor's numbers are, if they are what native code takes them for; None for None.
+    """The address of a tensor's data, if type and layout are those that native code expects; None for None.
 
     Raises:
         ValueError: for another shape, type or device, or numbers that do not lie densely in order.
@@ -102,7 +102,7 @@ def pointer(tensor: Tensor | None, shape: tuple[int, ...], dtype: torch.dtype = 
 
 
 def _answered(result: int, *_: Any) -> int:
-    """The answer of native code, unless it found no memory."""
+    """What native code returned; MemoryError if it found no memory."""
     if result == NO_MEMORY:
         raise MemoryError("native code found no memory.")
     return result
@@ -218,7 +218,9 @@ class Library:
             out.data_ptr(),
         )
         if answer == REFUSED:
+            # fmt: off
             raise ValueError(f"views need images, boxes and an odd kernel that lie within 28 x 28 pixels; kernel {kernel}.")
+            # fmt: on
         return out
 
     def jitter(
@@ -269,7 +271,7 @@ def processor() -> str:
 
 
 def asked(command: list[str], seconds: float, fed: str = "") -> tuple[int, str, str]:
-    """Exit status, output and complaints of a command that is fed a text.
+    """Run a command with a text as its input: exit status, output and error output.
 
     Raises:
         OSError, subprocess.TimeoutExpired: if it cannot be run, or takes more seconds: all it started is then ended.

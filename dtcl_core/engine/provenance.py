@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import io
 import platform
 import re
 import subprocess
-import tokenize
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
@@ -55,14 +53,15 @@ STORING_SOURCES = (
 
 def statements(source: str) -> str:
     """Python source without its docstrings, comment lines and blank lines, which decide no number."""
-    lines = source.splitlines()
-    aside = {t.start[0] for t in tokenize.generate_tokens(io.StringIO(source).readline) if t.type == tokenize.COMMENT}
-    aside = {number for number in aside if lines[number - 1].lstrip().startswith("#")}
-    for node in ast.walk(ast.parse(source)):
+    lines, nodes = source.splitlines(), list(ast.walk(ast.parse(source)))
+    texts = [node for node in nodes if isinstance(node, (ast.Constant, ast.JoinedStr))]
+    within = {n for text in texts for n in range(text.lineno + 1, (text.end_lineno or text.lineno) + 1)}
+    aside = {n for n, line in enumerate(lines, 1) if line.lstrip().startswith("#")} - within
+    for node in nodes:
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
-            told, *rest = node.body
-            first, last = told.lineno, told.end_lineno or told.lineno
-            alone = not lines[first - 1][: told.col_offset].strip() and all(n.lineno > last for n in rest)
+            words, *rest = node.body
+            first, last = words.lineno, words.end_lineno or words.lineno
+            alone = not lines[first - 1][: words.col_offset].strip() and all(n.lineno > last for n in rest)
             aside |= set(range(first, last + 1)) if alone else set()
     return "\n".join(line for n, line in enumerate(lines, 1) if n not in aside and line.strip())
 

@@ -82,7 +82,7 @@ def inner(weight: Tensor) -> Tensor:
 
 
 def outer(gradient: Tensor) -> Tensor:
-    """`inner` undone."""
+    """The inverse of `inner`."""
     return gradient.permute(0, 3, 2, 1).unflatten(-1, (3, 3))
 
 
@@ -189,7 +189,7 @@ class Trunk:
         self, sights: Sequence[Sight], counts: Sequence[int], weights: Sequence[Tensor], scales: Sequence[Tensor],
         shifts: Sequence[Tensor],
     ) -> Tensor:  # fmt: skip
-        """Features by norms that are known: what multiplies each channel and what is then added, [R, channels].
+        """Features with given norms: a factor and a shift for each channel, [R, channels].
 
         No gradient goes back from them: embeddings are looked at, not trained on.
         """

@@ -89,8 +89,15 @@ def nothing(run: Run) -> float | None:
 
 
 @cache
-def _at_level(protocol: Protocol, tau_min: float | None) -> Protocol:
-    return protocol if tau_min is None else replace(protocol, tau_min=tau_min)
+def changed(protocol: Protocol, **changes: Any) -> Protocol:
+    """A protocol with other values of some fields, made and checked once however many runs share it."""
+    return replace(protocol, **changes) if changes else protocol
+
+
+@cache
+def shared_run(**fields: Any) -> Run:
+    """A `Run` of these fields, made and checked once however many experiments share it."""
+    return Run(**fields)
 
 
 @dataclass(frozen=True)
@@ -102,7 +109,9 @@ class Entry:
 
     def run(self, protocol: Protocol, cell: Cell, sigma: float, seed: int, **more: Any) -> Run:
         """A run of one of its cells."""
-        return Run(self.method, sigma=sigma, seed=seed, protocol=_at_level(protocol, self.tau_min), **cell, **more)
+        level = {} if self.tau_min is None else {"tau_min": self.tau_min}
+        protocol = changed(protocol, **level)
+        return shared_run(method=self.method, sigma=sigma, seed=seed, protocol=protocol, **cell, **more)
 
 
 ENTRIES = (

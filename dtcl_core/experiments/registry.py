@@ -217,15 +217,11 @@ class Experiment:
             settings = [{**setting, "sigma": spread} for spread in listed_numbers(sigma) for setting in settings]
         if tau_alpha is not None:
             settings = [{**setting, "tau_alpha": tau} for setting in settings for tau in listed_numbers(tau_alpha)]
-        protocols: dict[str, Protocol] = {}  # settings share few, and each is checked field by field
+        make = core.shared_run if sigma is None and tau_alpha is None else Run  # a user's values may be anything
+        runs = []
         for setting in settings:
-            changes = setting.get("protocol", {})
-            protocols.setdefault(repr(changes), shared if not changes else dataclasses.replace(shared, **changes))
-        runs = [
-            Run(seed=seed, **{**setting, "protocol": protocols[repr(setting.get("protocol", {}))]})
-            for setting in settings
-            for seed in range(self.first_seed, self.first_seed + int(count))
-        ]
+            whole = {**setting, "protocol": core.changed(shared, **setting.get("protocol", {}))}
+            runs += [make(seed=seed, **whole) for seed in range(self.first_seed, self.first_seed + int(count))]
         return list(dict.fromkeys(runs))
 
     def _chosen(self, methods: str | Iterable[str] | None) -> Sequence[str]:

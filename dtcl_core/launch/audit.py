@@ -22,7 +22,7 @@ from ..config import METRICS, Run
 from ..engine.device import resolve_device, resolve_precision
 from ..engine.provenance import machine, origin
 from ..results import FRACTIONS, Store
-from . import local
+from .progress import Progress, numbered, trainings
 from .rows import make_rows
 
 TOLERANCE = 0.02  # of a mean difference in accuracy
@@ -83,19 +83,19 @@ def audit(
     stacks = list(
         {tuple(row["key"] for row in unit): unit for unit in (trained_with(row, store) for row in picked)}.values()
     )
-    progress = local.Progress([[Run.from_dict(row["run"]) for row in unit] for unit in stacks], quiet)
+    progress = Progress([[Run.from_dict(row["run"]) for row in unit] for unit in stacks], quiet)
     lines: list[dict[str, Any]] = []
     if not quiet:
-        told = f"{local.numbered(progress.runs, 'row')} in {local.numbered(len(stacks), 'stack')} on {where}"
-        print(f"Training {told} again: {progress.total} run-epochs.", flush=True)
+        what = f"{numbered(progress.runs, 'row')} in {numbered(len(stacks), 'stack')} on {where}"
+        print(f"Training {what} again: {progress.total} run-epochs.", flush=True)
     try:
         for unit in stacks:
             runs = [Run.from_dict(row["run"]) for row in unit]
-            told = unit[0]["provenance"]
-            same_kind = told["device"] == where.type
-            precision = resolve_precision(told["precision"] if same_kind else "auto", where)
+            before = unit[0]["provenance"]
+            same_kind = before["device"] == where.type
+            precision = resolve_precision(before["precision"] if same_kind else "auto", where)
             stack = pretrain.train(
-                local.trainings(runs), where, precision=precision, should_stop=should_stop, on_epoch=progress.epoch
+                trainings(runs), where, precision=precision, should_stop=should_stop, on_epoch=progress.epoch
             )
             again = make_rows(stack, evaluate.evaluate(stack, runs), runs)
             for row, new in zip(unit, again):
@@ -121,7 +121,7 @@ def trained_with(row: dict[str, Any], store: Store) -> list[dict[str, Any]]:
 
 def is_whole(rows: Sequence[dict[str, Any]]) -> bool:
     """Whether rows are all of one stack."""
-    runs = local.trainings([Run.from_dict(row["run"]) for row in rows])
+    runs = trainings([Run.from_dict(row["run"]) for row in rows])
     return len(runs) == rows[0]["provenance"]["stack"] and len({pretrain.shape_of(run) for run in runs}) == 1
 
 

@@ -25,6 +25,7 @@ from ..pretrain import Interrupted
 from ..results import Store
 from ..traces import Trace
 from . import local
+from .progress import Progress
 
 RETRIES = 5  # for each stack, of workers that die
 POLL_SECONDS = 0.5
@@ -94,7 +95,7 @@ def compute(
         task.remote([run.to_dict() for run in members], kind, precision, record(members[0])): members
         for members in stacks
     }
-    progress = local.Progress(stacks, quiet)
+    progress = Progress(stacks, quiet)
     try:
         while pending:
             for done in ray.wait(list(pending), timeout=POLL_SECONDS)[0]:

@@ -9,17 +9,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from .. import pretrain
-from ..analysis import selection
 from ..config import Protocol, Run
 from ..console import STOPPED, stop_requests
 from ..engine.device import check_precision_name, resolve_device
 from ..experiments import PRESETS, REGISTRY, wants_trace
 from ..experiments.core import Validation, nothing, validation_of
 from ..results import Store, default_store
-from . import audit, engines, local, selfcheck
+from . import engines, local, selfcheck  # what needs pandas is imported where it serves: `status` answers sooner
+from .progress import numbered, readable_time
 
 
 def run(options: argparse.Namespace) -> int:
@@ -86,6 +84,8 @@ def run(options: argparse.Namespace) -> int:
 
 def fresh(name: str, runs: list[Run], store: Store) -> list[Run]:
     """What was selected among an experiment's runs, on as many seeds that took no part in the selection."""
+    from ..analysis import selection
+
     if not REGISTRY[name].selects:
         raise ValueError(f"--fresh is for experiments that select among configurations, not for {name}.")
     absent, seeds = store.missing(runs), {run.seed for run in runs}
@@ -107,6 +107,7 @@ def status(options: argparse.Namespace) -> int:
     rows = {smoke: store.rows() for smoke, store in stores.items()}
     kept = {**rows[True], **rows[False]}
     pace = local.seconds_an_image(list(kept.values()), device)
+    validations = {smoke: validation_of(found) for smoke, found in rows.items()}
     lines: list[dict[str, Any]] = []
 
     @cache
@@ -116,7 +117,7 @@ def status(options: argparse.Namespace) -> int:
     for name, experiment in REGISTRY.items():
         for preset in PRESETS:
             store, present = stores[preset == "smoke"], rows[preset == "smoke"]
-            runs = {run.key: run for run in experiment.runs(preset, validation=validation_of(present))}
+            runs = {run.key: run for run in experiment.runs(preset, validation=validations[preset == "smoke"])}
             left = [run for key, run in runs.items() if key not in present or lacks_trace(run, store)]
             images = sum(local.image_epochs(run) for run in left)
             lines.append(
@@ -140,7 +141,7 @@ def status(options: argparse.Namespace) -> int:
         "device": str(device),
         "seconds_an_image": pace.seconds or None,
         "core_seconds_an_image": pace.core_seconds,
-        "pace_of": pace.told,
+        "pace_of": pace.source,
         "experiments": lines,
     }
     print(json.dumps(found, indent=1) if options.json else "\n".join(described(found)))
@@ -154,13 +155,13 @@ def described(found: dict[str, Any]) -> list[str]:
     if found["smoke_store"] != found["store"]:
         said[0] = f"{said[0]} Rows of smoke are in {found['smoke_store']}."
     if found["diverged"]:
-        said.append(f"{local.numbered(found['diverged'], 'run')} diverged: a row, and no accuracy.")
+        said.append(f"{numbered(found['diverged'], 'run')} diverged: a row, and no accuracy.")
     heads = ("runs", "present", "missing", "time left", "core-hours")
     said.append(
         f"{'experiment':<{width}}{'preset':<8}" + "".join(f"{h:>{w}}" for h, w in zip(heads, (7, 9, 9, 12, 12)))
     )
     for line in found["experiments"]:
-        left = "?" if line["seconds_left"] is None else local.readable_time(line["seconds_left"])
+        left = "?" if line["seconds_left"] is None else readable_time(line["seconds_left"])
         hours = "?" if line["core_hours"] is None else f"{line['core_hours']:.1f}"
         said.append(
             f"{line['experiment']:<{width}}{line['preset']:<8}{line['runs']:>7}{line['present']:>9}{line['missing']:>9}"
@@ -169,8 +170,8 @@ def described(found: dict[str, Any]) -> list[str]:
     if not found["seconds_an_image"]:
         return [*said, f"There is no telling how long the rest takes: {found['pace_of']}."]
     epoch = found["seconds_an_image"] * Protocol().split_sizes[0]
-    device, told = found["device"], found["pace_of"]
-    said.append(f"Time left is for one process on {device}, at {epoch:.3g} s a run-epoch, the median of {told};")
+    device, rows = found["device"], found["pace_of"]
+    said.append(f"Time left is for one process on {device}, at {epoch:.3g} s a run-epoch, the median of {rows};")
     if found["core_seconds_an_image"] is not None:
         said.append(
             "core-hours are the same times its threads; a process a core, with --shard I/N each, shares them out."
@@ -178,14 +179,16 @@ def described(found: dict[str, Any]) -> list[str]:
     return said
 
 
-STATUS = {audit.PASSED: 0, audit.FAILED: 1, audit.UNDECIDED: 3}
-
-
 def audit_rows(options: argparse.Namespace) -> int:
-    """Retrain stored rows and compare."""
+    """Retrain stored rows and compare; 0 if they passed, 1 if they failed, 3 if that is undecided."""
+    import pandas as pd
+
+    from . import audit
+
     for name, value in (("-n", options.n), ("--max-epochs", options.max_epochs)):
         if value is not None and value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}.")
+    of_outcome = {audit.PASSED: 0, audit.FAILED: 1, audit.UNDECIDED: 3}
     lines: list[dict[str, Any]] = []
     stopped = False
     try:
@@ -206,14 +209,12 @@ def audit_rows(options: argparse.Namespace) -> int:
     if options.json:
         plain = [{k: None if v != v else v for k, v in line.items()} for line in lines]  # JSON has no NaN
         print(json.dumps({"outcome": outcome, "stopped": stopped, "said": said, "rows": plain}, indent=1))
-        return STOPPED if stopped else STATUS[outcome]
+        return STOPPED if stopped else of_outcome[outcome]
     ending = "The audit is undecided." if outcome == audit.UNDECIDED else f"The audit {outcome}."
     if stopped:
-        ending = (
-            f"Stopped; {local.numbered(len(lines), 'row')} {'was' if len(lines) == 1 else 'were'} compared until then."
-        )
+        ending = f"Stopped; {numbered(len(lines), 'row')} {'was' if len(lines) == 1 else 'were'} compared until then."
     print("\n".join([*(audit.describe(pd.DataFrame(lines)) if lines else []), *said, ending]))
-    return STOPPED if stopped else STATUS[outcome]
+    return STOPPED if stopped else of_outcome[outcome]
 
 
 def benchmark(options: argparse.Namespace) -> int:

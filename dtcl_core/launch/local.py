@@ -12,15 +12,15 @@ import math
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 import torch
-from tqdm import tqdm
 
 from .. import evaluate, pretrain
 from ..config import Protocol, Run
@@ -30,12 +30,9 @@ from ..engine.embedding import EMBED_BATCH
 from ..engine.provenance import machine
 from ..engine.streams import stream_of
 from ..results import Store
+from .progress import Progress, numbered, trainings
 from .rows import make_rows
 
-LINE_SECONDS = 60.0
-BAR = (
-    "{desc}, {remaining} left {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {rate_fmt}"  # narrow terminals cut its end
-)
 STALE_SECONDS = 86400.0
 CPU_STACK = 12  # an eighth less time a run than six (benchmarks/cpu.csv); more gain little, and rows land later
 GPU_STACK = 192  # keeps a large GPU busy; more would only delay rows
@@ -43,7 +40,7 @@ MEMORY_SHARE = 0.7  # of what is free, for what the estimate below leaves out
 
 
 def bytes_of_run(protocol: Protocol, precision: str) -> int:
-    """About the memory that one more run of a stack takes while it trains."""
+    """Roughly how many bytes one more run adds to a stack in training."""
     activations = sum(2 * protocol.batch_size * math.prod(shape) for shape in dropout_shapes(protocol))
     maps = 6 * (4 if precision == "float32" else 2)  # convolution, norm, ceiling, and the gradients under way
     pairs = 12 * 4 * protocol.batch_size**2  # similarities, temperatures, logits and their gradients
@@ -66,11 +63,6 @@ Recorded = Callable[[Run], bool]
 def nothing(run: Run) -> bool:
     """Records no run."""
     return False
-
-
-def trainings(runs: Sequence[Run]) -> list[Run]:
-    """What has to be trained for these runs: those that differ in their probes alone are trained once."""
-    return list(dict.fromkeys(run.training for run in runs))
 
 
 def cut_into_stacks(
@@ -128,13 +120,8 @@ def image_epochs(run: Run) -> int:
     return run.protocol.epochs * run.protocol.split_sizes[0]
 
 
-def numbered(count: int, noun: str) -> str:
-    """A count and its noun: 1 thread, 2 threads."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def what_runs(stacks: Sequence[Sequence[Run]], device: torch.device, precision: str) -> list[str]:
-    """What will train stacks, a line for each way in which their encoders are computed."""
+    """What will compute the encoders of some stacks: a line for each way."""
     most: dict[str, int] = {}
     for members in stacks:
         _, path = pretrain.choose_trunk(members[0].protocol, device, precision)
@@ -147,17 +134,17 @@ def what_runs(stacks: Sequence[Sequence[Run]], device: torch.device, precision: 
 
 
 class Pace(NamedTuple):
-    """What training took, by rows.
+    """How long training took, as stored rows have it.
 
     Attributes:
         seconds: an image took a run, by the clock of one process; 0 if there is no row to tell.
         core_seconds: the same times threads; None if no row tells its threads.
-        told: which rows say so.
+        source: which rows say so.
     """
 
     seconds: float
     core_seconds: float | None
-    told: str
+    source: str
 
 
 def seconds_an_image(rows: Sequence[dict], device: torch.device) -> Pace:
@@ -186,76 +173,8 @@ def seconds_an_image(rows: Sequence[dict], device: torch.device) -> Pace:
     where = "this processor" if best[1] else "other processors"
     on = " and ".join(numbered(count, "thread") for count in sorted({count for count in threads if count}))
     by = f"by {path}" if best[0] else f"by another path, as none is yet by {path}"
-    told = f"{numbered(len(chosen), 'row')} of {where}{f' on {on}' if on else ''} {by}"
-    return Pace(median(paces), median(cores) if cores else None, told)
-
-
-def readable_time(seconds: float) -> str:
-    """Seconds as a person would say them: 0 s, 45 s, 12 min, 3.4 h, 12 days."""
-    for size, unit, digits in ((86400 * 3, "days", 0), (5400, "h", 1), (90, "min", 0)):
-        if seconds >= size:
-            return f"{seconds / {'days': 86400, 'h': 3600, 'min': 60}[unit]:.{digits}f} {unit}"
-    return f"{seconds:.0f} s"
-
-
-class Progress:
-    """Runs done and time left: a bar on a terminal, elsewhere a line about once a minute."""
-
-    def __init__(self, stacks: Sequence[Sequence[Run]], quiet: bool = False):
-        self.total = sum(len(trainings(stack)) * stack[0].protocol.epochs for stack in stacks)
-        self.runs, self.done = sum(map(len, stacks)), 0
-        self.trained = self.skipped = 0  # run-epochs, by this call and by earlier ones
-        self.began = self.told = time.monotonic()
-        self.quiet = quiet
-        silent = True if quiet else None  # None: unless it is a terminal
-        self.bar = tqdm(
-            total=self.total, unit="run-epoch", disable=silent, smoothing=0.1, bar_format=BAR, dynamic_ncols=True
-        )
-        self.bar.set_description_str(f"0 of {self.runs} runs")
-
-    def epoch(self, stack: pretrain.Stack) -> None:
-        """An epoch of a stack is done."""
-        self.trained += len(stack.runs)
-        self.bar.update(len(stack.runs))
-        if time.monotonic() - self.told > LINE_SECONDS:
-            self._tell()
-
-    def restored(self, stack: pretrain.Stack) -> None:
-        """Count what an earlier call did of a stack, without letting it flatter the rate."""
-        run_epochs = stack.epoch * len(stack.runs)
-        self.skipped += run_epochs
-        if not self.bar.disable:
-            for name in ("initial", "n", "last_print_n"):
-                setattr(self.bar, name, getattr(self.bar, name) + run_epochs)
-            self.bar.refresh()
-
-    def stack_done(self, runs: Sequence[Run]) -> None:
-        """The rows of a stack are stored."""
-        self.done += len(runs)
-        self.bar.set_description_str(f"{self.done} of {self.runs} runs")
-        self._tell()
-
-    def trained_elsewhere(self, runs: Sequence[Run]) -> None:
-        """Another machine trained a whole stack, and its rows are stored."""
-        run_epochs = len(trainings(runs)) * runs[0].protocol.epochs
-        self.trained += run_epochs
-        self.bar.update(run_epochs)
-        self.stack_done(runs)
-
-    def _tell(self) -> None:
-        self.told = time.monotonic()
-        if self.bar.disable and not self.quiet:
-            rate = max(self.trained, 1e-9) / (self.told - self.began)
-            left = (self.total - self.skipped - self.trained) / rate
-            ahead = f"; about {readable_time(left)} left" if left > 0 else ""
-            print(
-                f"{self.done} of {self.runs} runs done; {self.skipped + self.trained} of {self.total} run-epochs, "
-                f"{rate:.2f} a second{ahead}",
-                flush=True,
-            )
-
-    def close(self) -> None:
-        self.bar.close()
+    source = f"{numbered(len(chosen), 'row')} of {where}{f' on {on}' if on else ''} {by}"
+    return Pace(median(paces), median(cores) if cores else None, source)
 
 
 def train_stack(
@@ -359,27 +278,41 @@ def compute(
     store.check_writable()
     if not quiet:
         print(*what_runs(stacks, where, precision), sep="\n", flush=True)
-    progress = Progress(stacks, quiet)
-    try:
+    with closing(Progress(stacks, quiet)) as progress:
+        train = partial(
+            train_stack, store=store, device=where, precision=precision, should_stop=should_stop, progress=progress
+        )
         while stacks:
-            members = stacks.pop(0)
-            try:
-                train_stack(
-                    members, store, where,
-                    precision=precision, record=record(members[0]), should_stop=should_stop, progress=progress,
-                )  # fmt: skip
-            except torch.OutOfMemoryError:
-                if len(trainings(members)) == 1:
-                    raise
+            members, *others = stacks
+            if train_if_it_fits(members, where, partial(train, record=record(members[0]))):
+                stacks = others
             else:
-                continue
-            release_memory(where)  # here, where no traceback holds the stack any more
-            warnings.warn(f"a stack of {len(members)} runs does not fit into memory; it is halved.", stacklevel=2)
-            most = -(-len(trainings(members)) // 2)
-            stacks = [part for stack in [members, *stacks] for part in cut_into_stacks(stack, most, True, record)]
-    finally:
-        progress.close()
+                warnings.warn(f"a stack of {len(members)} runs does not fit into memory; it is halved.", stacklevel=2)
+                stacks = halved(stacks, record)
     return progress.done
+
+
+def train_if_it_fits(members: Sequence[Run], device: torch.device, train: Callable[[Sequence[Run]], None]) -> bool:
+    """Train a stack; False, with its memory given back, where the device has too little.
+
+    Raises:
+        torch.OutOfMemoryError: if there is too little for a single network.
+    """
+    try:
+        train(members)
+    except torch.OutOfMemoryError:
+        if len(trainings(members)) == 1:
+            raise
+    else:
+        return True
+    release_memory(device)  # here, where no traceback holds the stack any more
+    return False
+
+
+def halved(stacks: Sequence[Sequence[Run]], record: Recorded) -> list[list[Run]]:
+    """The same runs in stacks of at most half as many networks as the first one has."""
+    most = -(-len(trainings(stacks[0])) // 2)
+    return [part for stack in stacks for part in cut_into_stacks(stack, most, True, record)]
 
 
 def missing_stacks(

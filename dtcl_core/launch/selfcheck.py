@@ -22,6 +22,7 @@ from ..experiments import PRESETS, REGISTRY
 from ..methods import METHODS
 from ..pretrain import Stack
 from . import local
+from .progress import readable_time, trainings
 
 # Largest relative difference from float64 that is allowed, of any run's loss and of the gradient of any of its parameters.
 # Rounding alone switches a few of a million ReLUs, which moves gradients far more than losses: noise of 1e-5 in the weights moves
@@ -35,16 +36,16 @@ PACE_STEPS = 27
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """The outcome of one check.
 
     Attributes:
         name: what it is.
-        told: what was found.
+        found: in words.
         advice: what to do about it, if something is wrong; empty if all is well.
     """
 
     name: str
-    told: str
+    found: str
     advice: str = ""
 
 
@@ -74,7 +75,7 @@ def first_step(stack: Stack) -> tuple[Tensor, dict[str, Tensor]]:
 
 
 def begun(stack: Stack, epoch: int) -> dict:
-    """An epoch's start: views are drawn and global discriminators fitted, which are returned."""
+    """Start an epoch: draw its views, and fit and return its global discriminators."""
     stack.streams.draw(epoch)
     stack.encoder.train()
     return stack.posteriors()
@@ -109,12 +110,12 @@ def agreement(device: torch.device, precision: str, protocol: Protocol = CHECKED
     worst = max(gradients, key=lambda name: relative_difference(gradients[name], slopes[name]))
     gradient = relative_difference(gradients[worst], slopes[worst])
     allowed = TOLERANCES[precision]
-    told = (
+    found = (
         f"losses within {loss:.1e} of float64 (allowed {allowed[0]:.0e}), gradients within {gradient:.1e} "
         f"(allowed {allowed[1]:.0e}; largest for {worst})"
     )
     advice = "" if loss <= allowed[0] and gradient <= allowed[1] else disagreement(stack)
-    return Finding(f"a step in {precision}", told, advice)
+    return Finding(f"a step in {precision}", found, advice)
 
 
 def disagreement(stack: Stack) -> str:
@@ -170,14 +171,14 @@ def memory_finding(device: torch.device, precision: str, pace: Pace | None) -> F
     """What a usual stack takes of memory, and whether the device has room for one that keeps it busy."""
     protocol = Protocol()
     size, each = local.stack_size_for(device, protocol, precision), local.bytes_of_run(protocol, precision)
-    told = f"a stack of {size} runs is estimated at {size * each / 2**30:.2g} GiB"
+    found = f"a stack of {size} runs is estimated at {size * each / 2**30:.2g} GiB"
     if not is_accelerator(device):
-        return Finding("memory", told)
-    told += f" of the {free_bytes(device) / 2**30:.3g} GiB that are free"
+        return Finding("memory", found)
+    found += f" of the {free_bytes(device) / 2**30:.3g} GiB that are free"
     if pace is not None and pace.peak is not None:
-        told += f"; one of {pace.runs} took {pace.peak / 2**30:.2g} GiB at its peak"
+        found += f"; one of {pace.runs} took {pace.peak / 2**30:.2g} GiB at its peak"
     few = size < local.GPU_STACK // 4
-    return Finding("memory", told, "Free memory of the device: small stacks leave it idle." if few else "")
+    return Finding("memory", found, "Free memory of the device: small stacks leave it idle." if few else "")
 
 
 def machinery(device: torch.device, precision: str) -> list[Finding]:
@@ -194,7 +195,7 @@ def machinery(device: torch.device, precision: str) -> list[Finding]:
 
 
 def attempted(name: str, device: torch.device, look: Callable[[], Finding]) -> Finding:
-    """What a look finds, or a finding of what stopped it."""
+    """What a check found; where it raised an error, a finding that says so."""
     try:
         return look()
     except torch.OutOfMemoryError:
@@ -214,16 +215,16 @@ def times(pace: Pace) -> list[str]:
     lines = [f"{'experiment':<{width}}{'preset':<8}{'runs':>7}{'time':>12}"]
     for name, experiment in REGISTRY.items():
         for preset in PRESETS:
-            runs = local.trainings(experiment.runs(preset))
+            runs = trainings(experiment.runs(preset))
             seconds = pace.an_image * sum(map(local.image_epochs, runs))
-            lines.append(f"{name:<{width}}{preset:<8}{len(runs):>7}{local.readable_time(seconds):>12}")
+            lines.append(f"{name:<{width}}{preset:<8}{len(runs):>7}{readable_time(seconds):>12}")
     return lines
 
 
-def told(finding: Finding) -> str:
+def as_line(finding: Finding) -> str:
     """A finding as lines of text; one with advice is marked."""
     mark = "WRONG" if finding.advice else "ok"
-    return f"{mark:<7}{finding.name}: {finding.told}" + (f"\n       {finding.advice}" if finding.advice else "")
+    return f"{mark:<7}{finding.name}: {finding.found}" + (f"\n       {finding.advice}" if finding.advice else "")
 
 
 def check(device: str = "auto", say: Callable[[str], object] = print, protocol: Protocol | None = None) -> bool:
@@ -251,7 +252,7 @@ def check(device: str = "auto", say: Callable[[str], object] = print, protocol: 
 
     def found(finding: Finding) -> None:
         findings.append(finding)
-        say(told(finding))
+        say(as_line(finding))
 
     for finding in machinery(where, precision):
         found(finding)

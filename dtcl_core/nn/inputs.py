@@ -13,7 +13,7 @@ INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
 def setting(name: str, value: Any, low: float = 0.0, *, above: bool = False) -> Any:
-    """A number that may change as training goes on: checked, or as it is if it is a tensor or a schedule.
+    """A setting that may change during training: a number is checked, a tensor or a schedule kept as it is.
 
     Args:
         value: a number; a tensor, which may be learned; or a schedule: what is called without arguments, for either.
@@ -24,7 +24,7 @@ def setting(name: str, value: Any, low: float = 0.0, *, above: bool = False) -> 
 
 
 def current(name: str, value: Any, low: float = 0.0, *, above: bool = False) -> float | Tensor:
-    """Where a `setting` stands now; a number is checked again, unless a compiler is reading."""
+    """The present value of a `setting`; a number is checked again, except under `torch.compile`."""
     value = value() if callable(value) else value
     if isinstance(value, Tensor) or torch.compiler.is_compiling():
         return value

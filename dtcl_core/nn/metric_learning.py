@@ -77,7 +77,7 @@ class DomainWeightedLoss(BaseMetricLossFunction):
         self.domains: Tensor | None = None  # of the next call, where it is given none
 
     def get_default_distance(self) -> CosineSimilarity:
-        """The only one there is."""
+        """Cosine similarity, the only distance that this loss takes."""
         return CosineSimilarity()
 
     def get_default_reducer(self) -> AvgNonZeroReducer:

@@ -207,7 +207,7 @@ def best_possible(frame: pd.DataFrame) -> str:
 
 
 def computed(frame: pd.DataFrame) -> pd.DataFrame:
-    """What a training step asks of a GPU, counted without one (`simulated.csv`), and the time that puts a floor under.
+    """What a training step asks of a GPU, counted without one (`simulated.csv`), and the least time that this takes.
 
     Args:
         frame: a line for each stack and GPU; see `benchmarks/simulated.py`.

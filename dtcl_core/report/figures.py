@@ -70,7 +70,7 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
 
 
 def stack_cost(tables: dict[str, pd.DataFrame]) -> Figure:
-    """What an epoch of a stack costs as runs are added, beside a cost in proportion.
+    """What an epoch of a stack costs as runs are added, beside a cost that grows in proportion.
 
     Args:
         tables: for each machine's name, `benchmarked.stacks` of its figures.
@@ -92,7 +92,7 @@ def stack_cost(tables: dict[str, pd.DataFrame]) -> Figure:
 
 
 def _place(part: object) -> tuple:
-    """Where a line stands in a legend: methods as in the registry, nothing before something."""
+    """A line's place in a legend: methods in the registry's order, an absent setting before one that is set."""
     if isinstance(part, str):
         return (1, list(ALL_METHODS).index(part) if part in ALL_METHODS else 0, part)
     return (0, 0, "") if part is None else (1, part, "")
@@ -210,7 +210,7 @@ def temperature_maps(
 
 
 def _outline(axis: plt.Axes, cells: pd.DataFrame, alphas: Sequence[float], betas: Sequence[float]) -> None:
-    """Frame the given cells, those of them that are on the map."""
+    """Frame those of the given cells that are on the map."""
     for cell in cells.itertuples():
         if cell.tau_alpha in alphas and cell.tau_beta in betas:
             place = (list(alphas).index(cell.tau_alpha) - 0.5, list(betas).index(cell.tau_beta) - 0.5)

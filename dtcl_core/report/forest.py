@@ -61,7 +61,7 @@ def specification_lines(effects: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def draw(lines: pd.DataFrame, xlabel: str, cut: float = CUT) -> Figure:
-    """The intervals of `lines`, below the name of what each is of, series of one thing below each other.
+    """Draw the intervals of `lines`, those of one quantity together below its name.
 
     Args:
         lines: `COLUMNS`; groups and what is in them are drawn in the order in which they come first.

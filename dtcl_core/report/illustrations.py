@@ -128,7 +128,7 @@ def idea(tau_alpha: float = 0.125, tau_beta: float = 0.1, tau_min: float = 0.01,
 
 
 def _strip(images: torch.Tensor, starts: Sequence[int], step: int) -> torch.Tensor:
-    """Images of which each place takes another."""
+    """One image for each of `starts`, all different: place p takes image start + 2 step p."""
     return torch.stack([images[start + 2 * step * place] for place, start in enumerate(starts)])
 
 

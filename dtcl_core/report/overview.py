@@ -149,7 +149,7 @@ def _hashes(protocol: Protocol) -> set[str]:
 
 
 def _as_run(runs: Sequence[Run], tau_min: float) -> list[Run]:
-    """Runs whose proposed methods have that tau_min."""
+    """The runs with this tau_min for the proposed methods."""
     return [
         replace(run, protocol=replace(run.protocol, tau_min=tau_min)) if run.method in PROPOSED else run for run in runs
     ]

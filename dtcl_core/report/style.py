@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from ..methods import ALL_METHODS
 
-# Okabe and Ito's palette, told apart by colour-blind readers; the proposed methods get its two strongest hues.
+# Okabe and Ito's palette, which colour-blind readers can tell apart; the proposed methods get its two strongest hues.
 METHOD_COLORS = {
     "standard": "#56B4E9",
     "same_domain": "#009E73",

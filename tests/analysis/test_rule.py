@@ -187,7 +187,9 @@ def test_the_rule_tells_the_papers_means_from_nothing():
 
     def words(kind):
         made = operating.simulate(kind, 10, deviations, np.random.default_rng(2))
-        return {n: r.word for n, r in rule.judge(rule.contrasts(made.without_rows(), made, operating.SIMULATED)).items()}
+        return {
+            n: r.word for n, r in rule.judge(rule.contrasts(made.without_rows(), made, operating.SIMULATED)).items()
+        }
 
     assert words(operating.PAPER) == {1: "supported", 2: "supported", 3: "supported", 4: "supported", 6: "supported"}
     assert "supported" not in words(operating.ALIKE).values()

@@ -23,6 +23,7 @@ from dtcl_core.experiments.open_choices import (
     VARIATIONS,
 )
 from dtcl_core.launch import local
+from dtcl_core.launch.progress import trainings
 
 
 def made_up(runs, value):
@@ -63,7 +64,9 @@ def test_choices_changed_after_the_freeze_are_shown_but_not_ranked():
     runs = REGISTRY["sensitivity"].runs("laptop", seeds=1)
     later = {v.name for v in LATER}
     rows = sensitivity.portions(sensitivity.with_choices(made_up(runs, papers_value), runs)).short
-    assert later <= set(sensitivity.by_variation(rows).variation) and not later & set(sensitivity.ranking(rows).variation)
+    assert later <= set(sensitivity.by_variation(rows).variation) and not later & set(
+        sensitivity.ranking(rows).variation
+    )
     before = {name for v in VARIATIONS for name in v.changes} | {"probe_features"}
     assert not before & {name for v in (*LATER, *UNSEEN) for name in v.changes}, (
         "what the calibration varied is not varied again"
@@ -245,7 +248,7 @@ def test_runs_that_differ_in_their_probes_alone_are_trained_once(tmp_path, monke
         return train(members, *arguments, **options)
 
     monkeypatch.setattr(pretrain, "train", counted)
-    assert local.trainings(runs) == [Run(seed=0, protocol=short), Run(seed=1, protocol=short)]
+    assert trainings(runs) == [Run(seed=0, protocol=short), Run(seed=1, protocol=short)]
     assert sum(map(len, local.cut_into_stacks(runs, 1))) == 8 and len(local.cut_into_stacks(runs, 1)) == 2
     store = results.Store(tmp_path)
     local.compute(runs, store, "cpu", stack_size=1, quiet=True)

@@ -56,17 +56,6 @@ def test_a_stack_keeps_its_runs_while_others_finish(all_methods, tmp_path, monke
         assert seen[-1] == {r.key for r in cut[finished]}
 
 
-def test_progress_tells_time_left_without_a_terminal(all_methods, capsys, monkeypatch):
-    clock = iter([0.0, 10.0, 70.0, 70.0])
-    monkeypatch.setattr(local.time, "monotonic", lambda: next(clock))
-    progress = local.Progress([all_methods[:10]])  # 10 runs of 2 epochs
-    stack = type("Stack", (), {"runs": all_methods[:10]})()
-    progress.epoch(stack)  # within the first minute: silent
-    assert capsys.readouterr().out == ""
-    progress.stack_done(stack.runs)
-    assert "10 of 10 runs done; 10 of 20 run-epochs, 0.14 a second; about 70 s left" in capsys.readouterr().out
-
-
 def test_what_runs_is_said_once_for_each_way(all_methods, monkeypatch):
     monkeypatch.setattr(local.torch, "get_num_threads", lambda: 4)
     monkeypatch.delenv("DTCL_TRUNK", raising=False)
@@ -107,7 +96,7 @@ def test_the_pace_is_that_of_the_rows_most_like_what_would_run_now(monkeypatch):
         rows.append(row)
         pace = local.seconds_an_image(rows, cpu)
         assert pace.seconds == pytest.approx(seconds) and pace.core_seconds == (cores and pytest.approx(cores)), words
-        assert words in pace.told
+        assert words in pace.source
     rows += [a_row(1.0, device_name=here, trunk="t", threads=2), a_row(3.0, device_name=here, trunk="t", threads=2)]
     assert local.seconds_an_image(rows, cpu).seconds == pytest.approx(3.0), "not the median"
     paths["trunk"] = (None, "PyTorch's operators (no compiler)")

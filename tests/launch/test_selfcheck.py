@@ -94,7 +94,12 @@ def test_what_stops_a_step_is_a_sentence_and_the_rest_is_told(small, spoil, erro
 
     spoil(stop)
     sound, said = checked(protocol=small)
-    assert not sound and advice in said and "2 of 6 things are wrong" in said and f"memory: a stack of {local.CPU_STACK}" in said
+    assert (
+        not sound
+        and advice in said
+        and "2 of 6 things are wrong" in said
+        and f"memory: a stack of {local.CPU_STACK}" in said
+    )
 
 
 def test_the_exit_status_tells(monkeypatch, capsys):
@@ -141,7 +146,10 @@ def test_an_accelerator_is_checked_in_both_precisions(small):
         simulated.register()
     except simulated.Unavailable as reason:
         pytest.skip(str(reason))
-    with simulated.Simulation() as simulation, simulation.waiting_in("launch.selfcheck.first_step", "pretrain.Stack.__init__"):
+    with (
+        simulated.Simulation() as simulation,
+        simulation.waiting_in("launch.selfcheck.first_step", "pretrain.Stack.__init__"),
+    ):
         sound, said = checked(simulated.KIND, small)
     assert sound, said
     assert "device: simulated (a simulated device)" in said
