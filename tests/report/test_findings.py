@@ -8,6 +8,7 @@ import nbformat
 import pandas as pd
 import pytest
 
+from dtcl_core.config import Protocol
 from dtcl_core.experiments import REGISTRY
 from dtcl_core.report import findings, notebook
 from dtcl_core.report.findings import FINDINGS, Finding, Rows
@@ -37,6 +38,11 @@ def proposed(frame):
     return frame.method.isin(findings.METHODS)
 
 
+def raised_keys():
+    runs = REGISTRY["weight_choices"].runs("first")
+    return {run.key for run in runs if run.protocol.tau_min > Protocol().tau_min}
+
+
 @pytest.mark.parametrize(
     ("chapter", "change"),
     [
@@ -44,6 +50,7 @@ def proposed(frame):
         ("label_fractions", lambda f: {"test_id": f.test_id.mask(proposed(f) & (f.label_fraction == 1.0), 0.999)}),
         ("temperature", lambda f: {"test_id": f.test_id.mask(f.tau_alpha > 0.1, 0.99)}),
         ("model_selection", lambda f: {"test_ood": f.test_ood.mask(proposed(f), 0.95)}),
+        ("weight_choices", lambda f: {"test_id": f.test_id.mask(f.key.isin(raised_keys()), 0.5)}),
         ("encoders", lambda f: {"test_ood": 1.4 - 0.9 * f.d_test_id}),
     ],
 )
@@ -69,6 +76,17 @@ def test_missing_runs_are_all_that_is_said_of_them(capsys):
     some = measured[measured.key != runs[0].key]
     findings.show("main_table", runs, some)
     assert capsys.readouterr().out == f"not yet run: 1 of {len(runs)}\n"
+
+
+def test_a_finding_about_a_part_waits_for_that_part_alone(capsys):
+    runs, measured = notebook.obtain("weight_choices", "first", False, "auto")
+    part = findings.load("weight_choices")
+    measured = measured[measured.key.isin(part.measured.key)]
+    findings.show("weight_choices", runs, measured)
+    told = capsys.readouterr().out
+    assert told.startswith(f"not yet run: {len(runs) - len(part.runs)} of {len(runs)}\n") and "Found, " in told
+    findings.show("weight_choices", runs, measured[measured.key != part.runs[0].key])
+    assert "Found" not in capsys.readouterr().out
 
 
 def test_other_runs_than_those_it_is_about_get_no_sentence(capsys):
