@@ -163,9 +163,10 @@ def common_parts(stack: pretrain.Stack, posteriors: dict) -> Parts:
 
 def loss_of(stack: pretrain.Stack, embedded: torch.Tensor, posteriors: dict) -> torch.Tensor:
     """The sum of all runs' losses on the first batch."""
-    domains = stack.streams.domains.gather(1, stack.streams.order[:, : stack.protocol.batch_size])[stack.stream_of_run]
+    index = stack.streams.order[:, : stack.protocol.batch_size]
+    domains, places = stack.streams.domains.gather(1, index)[stack.stream_of_run], index[stack.stream_of_run]
     z, z_pos = embedded.chunk(2, 1)
-    batches = [(g, stack._batch(g, z, z_pos, domains, posteriors)) for g in stack.groups]
+    batches = [(g, stack._batch(g, z, z_pos, domains, places, posteriors)) for g in stack.groups]
     return sum((METHODS[g.method].loss(batch).sum() for g, batch in batches), torch.zeros((), device=stack.device))
 
 
