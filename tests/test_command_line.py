@@ -155,9 +155,9 @@ def test_ctrl_c_at_any_time_is_no_traceback(command, after, tmp_path):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=120)
     assert "Traceback" not in errors, errors
-    assert process.returncode in (console.STOPPED, 0, 2), (
-        errors
-    )  # it may have ended before, or have found nothing to audit
+    # It may have ended before, or have found nothing to audit. Where the signal met Python inside `exec` of a text (a dataclass
+    # being made), Python ends by that signal once all is done, which a shell shows as the same status.
+    assert process.returncode in (console.STOPPED, -signal.SIGINT, 0, 2), errors
     assert process.returncode != console.STOPPED or "Stopp" in errors + _
 
 
