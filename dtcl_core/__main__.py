@@ -12,7 +12,7 @@ from pathlib import Path
 
 from . import __version__
 from .checks import closest
-from .console import STOPPED, steady_output
+from .console import STOPPED, interrupts_held, steady_output
 from .presets import ENGINES, EXPERIMENTS, PRESETS
 
 
@@ -177,7 +177,8 @@ def performed(options: argparse.Namespace) -> int:
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
         check_store(getattr(options, "results", None), options.command)
-        from .launch import commands  # not before: it takes seconds
+        with interrupts_held():
+            from .launch import commands  # not before: it takes seconds
 
         return commands.COMMANDS[options.command](options)
     except ModuleNotFoundError as missing:

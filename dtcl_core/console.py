@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -62,6 +63,26 @@ def steady_output() -> Iterator[Steady]:
         output.flush()
         errors.flush()
         sys.stdout, sys.stderr = before
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Ctrl-C waits until the block is done: libraries that are being imported may end the process otherwise.
+
+    Raises:
+        KeyboardInterrupt: at the end of the block, if it was asked for.
+    """
+    if threading.current_thread() is not threading.main_thread():  # which alone hears signals
+        yield
+        return
+    asked: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if asked:
+        raise KeyboardInterrupt
 
 
 def stop_requests(time_limit: float | None) -> Callable[[], bool]:

@@ -161,6 +161,28 @@ def test_ctrl_c_at_any_time_is_no_traceback(command, after, tmp_path):
     assert process.returncode != console.STOPPED or "Stopp" in errors + _
 
 
+def test_ctrl_c_waits_for_libraries_that_are_being_imported():
+    """PyTorch may end the process if it comes in the middle; so it is answered when all is imported."""
+    script = """
+import os, signal, sys
+from dtcl_core import __main__
+
+class Interrupting:
+    def find_spec(self, name, *rest):
+        if name == "torch._C":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+assert "torch" not in sys.modules
+status = __main__.main(["status"])
+print(status, "dtcl_core.launch.commands" in sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), cwd=ROOT, check=False
+    )
+    assert done.stdout.split() == [str(console.STOPPED), "True"] and done.stderr.strip() == "Stopped."
+
+
 # --- stores ---------------------------------------------------------------------------------------------------------
 
 
