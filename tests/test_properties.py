@@ -13,6 +13,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
+from made_up_rows import with_draws
 
 from dtcl_core import __main__ as command_line
 from dtcl_core import evaluate, pretrain, results
@@ -216,7 +217,7 @@ def test_a_command_line_runs_or_is_refused_in_a_line(command, nothing_is_handed_
         "created": "2026-01-01T00:00:00+00:00",
         **provenance.machine(torch.device("cpu")),
     }
-    row = {"key": run.key, "run": run.to_dict(), "metrics": scores, "status": "ok", "provenance": told}
+    row = with_draws({"key": run.key, "run": run.to_dict(), "metrics": scores, "status": "ok", "provenance": told})
     results.Store().add([row])  # for `audit` and `status` to find
 
     def check(line):

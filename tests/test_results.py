@@ -8,6 +8,7 @@ import warnings
 from importlib import resources
 
 import pytest
+from made_up_rows import with_draws
 
 from dtcl_core import results
 from dtcl_core.config import Protocol, Run
@@ -19,7 +20,7 @@ from dtcl_core.results import Store
 def row(run=None, created="2026-01-01T00:00:00+00:00", status="ok", accuracy=0.8):
     run = run or Run(protocol=Protocol(epochs=1))
     scores = {name: accuracy if status == "ok" else None for name in results.METRICS}
-    return {
+    made = {
         "key": run.key,
         "run": run.to_dict(),
         "metrics": {f: dict(scores) for f in ("0.01", "0.1", "1.0")},
@@ -34,6 +35,7 @@ def row(run=None, created="2026-01-01T00:00:00+00:00", status="ok", accuracy=0.8
             "seconds": 1,
         },  # fmt: skip
     }
+    return with_draws(made)
 
 
 @pytest.fixture

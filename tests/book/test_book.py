@@ -15,6 +15,7 @@ import papermill
 import pytest
 import torch
 import yaml
+from made_up_rows import with_draws
 from matplotlib import pyplot as plt
 
 from dtcl_core import methods, results
@@ -339,7 +340,7 @@ def made_up_row(seed, test_ood):
     run = Run(seed=seed)
     told = {"precision": "float32", "stack": 1, "seconds": 1.0, "created": "2026-01-01T00:00:00+00:00"}
     told |= provenance.machine(torch.device("cpu"))
-    return {"key": run.key, "run": run.to_dict(), "metrics": scores, "status": "ok", "provenance": told}
+    return with_draws({"key": run.key, "run": run.to_dict(), "metrics": scores, "status": "ok", "provenance": told})
 
 
 def test_a_page_shows_the_rows_of_the_store_as_it_is_when_it_is_built(tmp_path, monkeypatch):
