@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from functools import cached_property
 from typing import Any
 
@@ -208,18 +209,23 @@ def asked(sized: Protocol) -> list[Run]:
     Args:
         sized: whose epochs and splits they have.
     """
+    return list(_asked(sized, WENT_ON, LAST, TAKEN))
+
+
+@cache
+def _asked(sized: Protocol, went_on: tuple[str, ...], last: tuple[str, ...], taken: str | None) -> tuple[Run, ...]:
     networks = {run.training for run in runs(BASE, 1)}
     found: list[Run] = []
     for candidate in CANDIDATES:
         shared = {run.training for run in runs(candidate, 1)} <= networks
-        seeds = 1 + (SEEDS - 1) * (shared or candidate in (FIRST_READING, BASE) or candidate.name in WENT_ON)
-        if candidate.name in LAST or (LAST and candidate is FIRST_READING):
+        seeds = 1 + (SEEDS - 1) * (shared or candidate in (FIRST_READING, BASE) or candidate.name in went_on)
+        if candidate.name in last or (last and candidate is FIRST_READING):
             seeds = SEEDS + MORE_SEEDS
         found += runs(candidate, seeds, sized)
     for candidate in CANDIDATES:
-        if candidate.name == TAKEN:
+        if candidate.name == taken:
             found += [run for each in adversary_runs(candidate, sized).values() for run in each]
-    return list(dict.fromkeys(found))
+    return tuple(dict.fromkeys(found))
 
 
 def adversary_runs(candidate: Candidate, sized: Protocol = FIRST) -> dict[str, list[Run]]:
