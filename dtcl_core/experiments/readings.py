@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from functools import cache
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 from ..config import Protocol, Run
