@@ -22,11 +22,12 @@ trained         the core      `config` (what a run is), `data`, `augment` (views
                               again), `selfcheck` (is this machine sound?)
 stored          the core      `results` (rows), `traces` (temperatures by epoch), `files` (written whole or not at
                               all)
-concluded       `analysis`    `selection`, `intervals`, `reported` (the paper's numbers); `contrasts`, `claims`,
-                              `verdicts`; the later rule in `restated`, `rule`, `levels` (of tau_min), `operating`; of
-                              the open choices `sensitivity`, `weight_effects`, `calibration`, `specifications` (the
-                              effect under each); `learned` (what trained encoders show)
-shown           `report`      `tables`, `styled` (tables as pages), `overview`, `card` and `forest` (all claims at
+concluded       `analysis`    `verdicts` (the rule), on `contrasts` of `claims` and `restated_claims`, at each of
+                              `tau_min_levels`, tried by `operating_characteristics`; `selection`, `intervals`,
+                              `reported` (the paper's numbers); of the open choices `calibration`, `specifications`
+                              (the effect under each), `weight_effects`; of the first reading `sensitivity` and
+                              `first_verdicts`; `learned` (what trained encoders show)
+shown           `report`      `tables`, `html_tables` (tables as pages), `overview`, `card` and `forest` (all claims at
                               once), `findings` (a sentence a chapter), `questions` (to the authors), `first_reading`
                               (its appendix), `figures`, `style`, `illustrations`, `interactive`, `benchmarked`,
                               `heads` (probed too), `notebook` (what chapters call)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from ..analysis import rule
+from ..analysis import verdicts
 from ..analysis.claims import CLAIMS
-from ..analysis.rule import Ruling
-from .styled import BOX, escaped, interval_text, plain
+from ..analysis.verdicts import Ruling
+from .html_tables import BOX, escaped, interval_text, plain
 
 BRIEF = {
     1: "Both proposed methods beat every baseline",
@@ -30,11 +30,11 @@ BRIEF = {
     15: "They hold as colours spread, others fall",
 }
 COLORS = {  # translucent: they suit light and dark pages
-    rule.SUPPORTED: "rgba(0, 158, 115, 0.35)",
-    rule.CONTRADICTED: "rgba(213, 94, 0, 0.45)",
-    rule.MIXED: "rgba(230, 159, 0, 0.35)",
-    rule.INCONCLUSIVE: "rgba(127, 127, 127, 0.30)",
-    rule.NOT_TESTED: "transparent",
+    verdicts.SUPPORTED: "rgba(0, 158, 115, 0.35)",
+    verdicts.CONTRADICTED: "rgba(213, 94, 0, 0.45)",
+    verdicts.MIXED: "rgba(230, 159, 0, 0.35)",
+    verdicts.INCONCLUSIVE: "rgba(127, 127, 127, 0.30)",
+    verdicts.NOT_TESTED: "transparent",
 }
 
 
@@ -50,7 +50,7 @@ def table(rulings: Mapping[str, Mapping[int, Ruling]]) -> pd.DataFrame:
     """One line a claim: its number and words, and for each level its verdict and the effect that decides it.
 
     Args:
-        rulings: by the name of a level of tau_min, then by the claim's number, as from `rule.judge`.
+        rulings: by the name of a level of tau_min, then by the claim's number, as from `verdicts.judge`.
 
     Returns:
         Columns: claim, says; then for each level its name, "effect" and "of what" after it (with the level's name where there
@@ -62,7 +62,7 @@ def table(rulings: Mapping[str, Mapping[int, Ruling]]) -> pd.DataFrame:
         for level, found in rulings.items():
             end = f", {level}" if len(rulings) > 1 else ""
             ruling = found.get(claim.number)
-            line[f"verdict{end}"] = ruling.word if ruling else rule.NOT_TESTED
+            line[f"verdict{end}"] = ruling.word if ruling else verdicts.NOT_TESTED
             line[f"effect{end}"] = effect(ruling) if ruling else "–"
             deciding = ruling.deciding if ruling else None
             line[f"of what{end}"] = plain(deciding.what) if deciding else "–"
@@ -73,7 +73,7 @@ def table(rulings: Mapping[str, Mapping[int, Ruling]]) -> pd.DataFrame:
 def tally(found: Mapping[int, Ruling]) -> str:
     """How many claims have which verdict, as a line."""
     words = [ruling.word for ruling in found.values()]
-    return ", ".join(f"{words.count(word)} {word}" for word in rule.WORDS if word in words)
+    return ", ".join(f"{words.count(word)} {word}" for word in verdicts.WORDS if word in words)
 
 
 class Card:

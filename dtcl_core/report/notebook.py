@@ -20,7 +20,7 @@ from ..files import check_writable
 from ..launch.engines import compute, compute_all
 from ..results import Store, default_store
 from ..traces import Trace
-from .styled import Shown
+from .html_tables import Shown
 
 INJECTED = "# Parameters"  # papermill writes its cell with this first line
 
@@ -177,7 +177,7 @@ def show(
         table: any data frame; its index is not shown.
         columns: other names for some columns.
         title: a line above the table.
-        best: the accuracy whose best line is marked; see `styled.Shown`.
+        best: the accuracy whose best line is marked; see `html_tables.Shown`.
     """
     from IPython.display import display  # not needed to train
 

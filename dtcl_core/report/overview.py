@@ -8,18 +8,18 @@ from typing import Any
 
 import pandas as pd
 
-from ..analysis import restated, rule, selection
+from ..analysis import restated_claims, selection, verdicts
 from ..analysis.claims import CLAIMS
 from ..analysis.contrasts import Contrast, Evidence
-from ..analysis.levels import at
-from ..analysis.rule import Ruling
+from ..analysis.tau_min_levels import at
+from ..analysis.verdicts import Ruling
 from ..config import Protocol, Run, protocol_hash
 from ..experiments import wants_trace
 from ..experiments.core import FRESH_SEED, PROPOSED, TAU_MINS
 from ..experiments.readings import FIRST
 from ..experiments.weight_choices import OFF_FLOOR
 from . import card, findings, notebook
-from .styled import plain as plain_words
+from .html_tables import plain as plain_words
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Overview:
         """
         says = {claim.number: card.BRIEF[claim.number] for claim in CLAIMS}
         lines = []
-        for number in rule.ON_FRESH_SEEDS:
+        for number in verdicts.ON_FRESH_SEEDS:
             for level, found in self.first.items():
                 word, other = self.rulings[level][number].word, found[number].word
                 alike = "–" if "not tested" in (word, other) else "yes" if word == other else "no"
@@ -67,14 +67,14 @@ class Overview:
             for level, found in self.rulings.items()
             for c, state in (
                 *((c, _told(number, c, state)) for c, state in found[number].conjuncts),
-                *((c, f"beside: {rule.on_unseen(c)}") for c in found[number].apart),
+                *((c, f"beside: {verdicts.on_unseen(c)}") for c in found[number].apart),
             )
         ]
         return pd.DataFrame(lines, columns=["level", "what", "mean", "low", "high", "n", "state"])
 
     def coverage(self) -> pd.DataFrame:
         """How much of the paper's grid stands behind each claim: claim, configurations here, in the paper."""
-        lines = [(claim.number, *rule.coverage(claim.number, self.measured)) for claim in CLAIMS]
+        lines = [(claim.number, *verdicts.coverage(claim.number, self.measured)) for claim in CLAIMS]
         table = pd.DataFrame(lines, columns=["claim", "here", "paper"])
         return table[table.paper > 0]
 
@@ -97,7 +97,7 @@ def overview(
     seeds: int | None = None,
     epochs: int | None = None,
 ) -> Overview:
-    """All claims by `analysis.rule`.
+    """All claims by `analysis.verdicts`.
 
     Args:
         preset, device, compute: see `notebook.obtain`; what was selected is trained on fresh seeds too.
@@ -123,24 +123,24 @@ def overview(
         traces = [run for run in runs if wants_trace(run) and run.protocol == replace(plain, tau_min=tau_min)]
         here = Evidence(at(grids, tau_min, plain), notebook.traces(traces, preset), at(beside, tau_min, plain))
         chosen = selection.select(at(main_rows, tau_min, plain))
-        again = _as_run(selection.fresh_runs(chosen, main_runs, rule.FRESH_SEEDS), tau_min)
+        again = _as_run(selection.fresh_runs(chosen, main_runs, verdicts.FRESH_SEEDS), tau_min)
         fresh = at(notebook.rows(again, preset, compute, device), tau_min, plain)
         before = replace(FIRST, epochs=plain.epochs, split_sizes=plain.split_sizes)
         then = [replace(run, protocol=replace(before, tau_min=run.protocol.tau_min)) for run in again]
         old = at(notebook.rows(then, preset, compute and preset == "core", device), tau_min, before)
-        found_then = rule.judge(rule.contrasts(here.without_rows(), Evidence(old) if len(old) else None))
-        under_first[f"tau_min {tau_min:g}"] = {number: found_then[number] for number in rule.ON_FRESH_SEEDS}
-        found = rule.contrasts(here, Evidence(fresh) if len(fresh) else None)
-        judged[f"tau_min {tau_min:g}"] = rule.judge(found)
+        found_then = verdicts.judge(verdicts.contrasts(here.without_rows(), Evidence(old) if len(old) else None))
+        under_first[f"tau_min {tau_min:g}"] = {number: found_then[number] for number in verdicts.ON_FRESH_SEEDS}
+        found = verdicts.contrasts(here, Evidence(fresh) if len(fresh) else None)
+        judged[f"tau_min {tau_min:g}"] = verdicts.judge(found)
         if not shown:
-            on_grid = {c.number: restated.RESTATED.get(c.number, c.contrasts)(here) for c in CLAIMS}
-            shown = {"the grid's seeds": on_grid, "fresh seeds": {n: found[n] for n in rule.ON_FRESH_SEEDS}}
+            on_grid = {c.number: restated_claims.RESTATED.get(c.number, c.contrasts)(here) for c in CLAIMS}
+            shown = {"the grid's seeds": on_grid, "fresh seeds": {n: found[n] for n in verdicts.ON_FRESH_SEEDS}}
     return Overview(runs, measured, judged, shown, under_first)
 
 
 def _told(number: int, contrast: Contrast, state: str) -> str:
     """A line's state, and of a missing one how many seeds it needs."""
-    return f"missing: {contrast.interval.n} of {rule.needs(number)} seeds" if state == "missing" else state
+    return f"missing: {contrast.interval.n} of {verdicts.needs(number)} seeds" if state == "missing" else state
 
 
 def _hashes(protocol: Protocol) -> set[str]:

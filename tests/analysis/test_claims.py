@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from dtcl_core import results
-from dtcl_core.analysis import claims, reported, verdicts
+from dtcl_core.analysis import claims, first_verdicts, reported
 from dtcl_core.analysis.claims import CLAIMS, Contrast, Evidence
 from dtcl_core.analysis.contrasts import LEAST, best_elsewhere
+from dtcl_core.analysis.first_verdicts import VERDICTS, standing, verdict
 from dtcl_core.analysis.intervals import mean_interval
-from dtcl_core.analysis.verdicts import VERDICTS, standing, verdict
 from dtcl_core.config import LAMBDAS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Run
 from dtcl_core.experiments import cells
 from dtcl_core.methods import METHODS
@@ -68,7 +68,7 @@ def test_the_first_rule_asked_for_less():
         ([OPEN, OPEN], "not reproduced"), ([FEW, MISSING], "not enough runs yet"), ([], "not enough runs yet"),
         ([AGAINST_FEW, OPEN], "not reproduced"),
     ):  # fmt: skip
-        assert verdicts.first_verdict(contrasts) == expected
+        assert first_verdicts.first_verdict(contrasts) == expected
 
 
 def about(base, **fields):
@@ -77,17 +77,17 @@ def about(base, **fields):
 
 def test_two_judgements_are_compared_contrast_by_contrast():
     first, second = {1: [FOR, OPEN, AGAINST], 2: [FOR, FOR]}, {1: [AGAINST, FOR, AGAINST_FEW], 2: [OPEN, FOR]}
-    told = verdicts.otherwise(first, second, ("as above", "held out"))
+    told = first_verdicts.otherwise(first, second, ("as above", "held out"))
     assert told.count("Claim 1:") == 2 and told.count("Claim 2:") == 1 and "3 of 5 contrasts speak otherwise." in told
     assert "Claim 2 would be: not enough runs yet, 5 seeds cannot tell;\n    instead of: repr" in told
     assert "Claim 1 would be" not in told  # three seeds behind one of its contrasts can give none
-    assert "would be" not in verdicts.otherwise(first, second, ("as above", "held out"), epochs=100)
-    stars = [line.split()[0] == "*" for line in verdicts.spoken(first, second).splitlines() if "made up" in line]
+    assert "would be" not in first_verdicts.otherwise(first, second, ("as above", "held out"), epochs=100)
+    stars = [line.split()[0] == "*" for line in first_verdicts.spoken(first, second).splitlines() if "made up" in line]
     assert stars == [False, True, False, True]
-    assert verdicts.spoken(first, {1: second[1]}).count("*") == 1  # a claim not judged again has no stars
+    assert first_verdicts.spoken(first, {1: second[1]}).count("*") == 1  # a claim not judged again has no stars
     for compare in (
-        lambda: verdicts.otherwise(first, {1: [FOR]}, ("a", "b")),
-        lambda: verdicts.spoken(first, {1: [FOR]}),
+        lambda: first_verdicts.otherwise(first, {1: [FOR]}, ("a", "b")),
+        lambda: first_verdicts.spoken(first, {1: [FOR]}),
     ):
         with pytest.raises(ValueError):
             compare()
@@ -109,11 +109,11 @@ def test_agreement_is_counted_by_what_the_contrasts_are_about():
         5: [about(AGAINST, **twice)],
         11: first[11],
     }
-    table = verdicts.agreement(first, second)
+    table = first_verdicts.agreement(first, second)
     assert table.to_numpy().tolist() == [
         ["Test-OOD", 2, 0, 0, 2, 0], ["D-Test-ID", 0, 0, 0, 0, 1], ["other", 1, 1, 0, 0, 0], ["the oracle", 2, 2, 0, 0, 0],
     ]  # fmt: skip
-    assert verdicts.agreement({}, {}).empty
+    assert first_verdicts.agreement({}, {}).empty
 
 
 def test_contrasts_say_in_fields_what_they_say_in_words():
@@ -128,7 +128,7 @@ def test_contrasts_say_in_fields_what_they_say_in_words():
 
 
 def test_a_contrast_as_two_judgements_have_it():
-    told = verdicts.side_by_side(3, {"as above": FOR, "held out": AGAINST_FEW}).splitlines()
+    told = first_verdicts.side_by_side(3, {"as above": FOR, "held out": AGAINST_FEW}).splitlines()
     assert told[0] == "Claim 3: made up" and told[1].split()[:3] == ["as", "above", "for"]
     assert told[2].split()[:4] == ["held", "out", "against", "-0.110"] and told[2].endswith("n = 3")
 
@@ -463,20 +463,20 @@ def test_global_and_batch_alike_reproduce_claim_9_and_a_gap_does_not():
 def test_every_claim_of_the_paper_is_there_and_summed_up():
     assert [claim.number for claim in CLAIMS] == list(range(1, 16))
     judged = claims.judge(Evidence(papers_rows()))
-    told = verdicts.report(judged)
+    told = first_verdicts.report(judged)
     assert all(len(line) <= 78 for line in told.splitlines()) and told.count("REPRODUCED") >= 5
-    early = verdicts.report(judged, epochs=100)
+    early = first_verdicts.report(judged, epochs=100)
     assert early.startswith("Runs of 100 epochs, not the paper's 400: an early look")
     assert "REPRODUCED" not in early and "PARTLY" not in early and early.count("early look") == 16
-    table = verdicts.summary(judged)
+    table = first_verdicts.summary(judged)
     assert list(table.claim) == list(range(1, 16)) and set(table.verdict) <= set(VERDICTS)
     assert table.contrasts[0] == "16 for" and table.n[0] == 5
-    assert len(verdicts.details(judged[1])) == 16
-    spoken = verdicts.spoken(judged)
+    assert len(first_verdicts.details(judged[1])) == 16
+    spoken = first_verdicts.spoken(judged)
     assert spoken.startswith("Claim 1. At sigma 50") and "  for:\n    dw_negatives over standard, test_ood" in spoken
     assert len(spoken.splitlines()) >= 1 + 16 and all(len(line) <= 78 for line in spoken.splitlines())
-    assert "0.023 [0.022, 0.024]  n = 5" in spoken and verdicts.spoken({}) == "No contrast speaks yet."
-    few = verdicts.report(claims.judge(Evidence(papers_rows().query("seed < 2"))))
+    assert "0.023 [0.022, 0.024]  n = 5" in spoken and first_verdicts.spoken({}) == "No contrast speaks yet."
+    few = first_verdicts.report(claims.judge(Evidence(papers_rows().query("seed < 2"))))
     assert (
         "NOT ENOUGH RUNS YET: runs missing" in few
         and "NOT ENOUGH RUNS YET: nothing to judge yet" in few

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from dtcl_core.analysis import restated, selection
+from dtcl_core.analysis import restated_claims, selection
 from dtcl_core.config import SIGMAS, Protocol
 from dtcl_core.experiments import REGISTRY, core, readings
 from dtcl_core.launch.engines import compute_all
@@ -143,7 +143,7 @@ def test_selection_in_chapters_finds_the_cell_that_went_on():
 
 
 def test_claims_about_all_hyperparameters_look_at_the_strip():
-    assert restated.DESIGN["dw_pairs"] == core.strip("dw_pairs") and len(restated.DESIGN["mmd"]) == 9
+    assert restated_claims.DESIGN["dw_pairs"] == core.strip("dw_pairs") and len(restated_claims.DESIGN["mmd"]) == 9
 
 
 @pytest.mark.parametrize("seeds", [1, 3])

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from dtcl_core import results
-from dtcl_core.analysis import rule, specifications
+from dtcl_core.analysis import specifications, verdicts
 from dtcl_core.analysis.claims import CLAIMS
 from dtcl_core.analysis.contrasts import Contrast
 from dtcl_core.analysis.intervals import mean_interval
@@ -35,11 +35,14 @@ def close_figures():
 def test_every_claim_has_a_few_words():
     assert card.BRIEF.keys() == {claim.number for claim in CLAIMS}
     assert all(len(words.split()) <= 9 for words in card.BRIEF.values())
-    assert card.COLORS.keys() == set(rule.WORDS)
+    assert card.COLORS.keys() == set(verdicts.WORDS)
 
 
 def test_the_card_tells_each_verdict_and_the_effect_that_decides_it():
-    rulings = {"0.01": rule.judge({3: [contrast(-0.08), contrast(0.2)]}), "0.05": rule.judge({3: [contrast(0.05)]})}
+    rulings = {
+        "0.01": verdicts.judge({3: [contrast(-0.08), contrast(0.2)]}),
+        "0.05": verdicts.judge({3: [contrast(0.05)]}),
+    }
     line = card.table(rulings).set_index("claim").loc[3]
     assert line["verdict, 0.01"] == "contradicted" and line["verdict, 0.05"] == "supported"
     assert line["effect, 0.01"] == "-0.080 ± 0.007, n = 10"
@@ -50,7 +53,7 @@ def test_the_card_tells_each_verdict_and_the_effect_that_decides_it():
 
 
 def test_the_cards_words_are_coloured_and_linked():
-    html = card.Card({"all": rule.judge({3: [contrast(-0.08)]})}, link="page.html#c{number}").html()
+    html = card.Card({"all": verdicts.judge({3: [contrast(-0.08)]})}, link="page.html#c{number}").html()
     assert card.COLORS["contradicted"] in html and card.COLORS["supported"] not in html
     assert 'href="page.html#c3"' in html and html.count("<a href") == len(CLAIMS)
 

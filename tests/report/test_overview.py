@@ -2,13 +2,13 @@
 
 import pandas as pd
 
-from dtcl_core.analysis import rule
-from dtcl_core.analysis.rule import Ruling
+from dtcl_core.analysis import verdicts
+from dtcl_core.analysis.verdicts import Ruling
 from dtcl_core.report.overview import Overview
 
 
 def rulings(word, **others):
-    words = dict.fromkeys(rule.ON_FRESH_SEEDS, word) | {int(name[1:]): said for name, said in others.items()}
+    words = dict.fromkeys(verdicts.ON_FRESH_SEEDS, word) | {int(name[1:]): said for name, said in others.items()}
     return {number: Ruling(number, said, (), (), float("nan"), 10) for number, said in words.items()}
 
 
@@ -22,7 +22,7 @@ def test_readings_stand_side_by_side():
         {low: rulings("supported", _6="not tested"), high: rulings("inconclusive")},
     )
     found = judged.readings().set_index(["claim", "level"])
-    assert len(found) == 2 * len(rule.ON_FRESH_SEEDS)
+    assert len(found) == 2 * len(verdicts.ON_FRESH_SEEDS)
     assert found.loc[(1, low), "alike"] == "yes" and found.loc[(3, low), "alike"] == "no"
     assert found.loc[(6, low), "alike"] == "–", "nothing to judge is no agreement"
     assert found.loc[(2, high), ["verdict", "first reading", "alike"]].tolist() == ["mixed", "inconclusive", "no"]

@@ -1,4 +1,4 @@
-"""Claims whose contrasts follow the paper's words more closely than `claims` first did; `rule` judges by these.
+"""Claims whose contrasts follow the paper's words more closely than `claims` first did; `verdicts` judges by these.
 
 - 7, "lower tau_alpha is typically better": on Test-ID and validation as well as Test-OOD. In the paper's own grids the rank
   correlation with tau_alpha is -0.70 and -0.52 there (the two methods, Test-ID), -0.64 and -0.20 on Test-OOD.

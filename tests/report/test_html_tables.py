@@ -5,8 +5,8 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
-from dtcl_core.report import notebook, styled
-from dtcl_core.report.styled import Shown
+from dtcl_core.report import html_tables, notebook
+from dtcl_core.report.html_tables import Shown
 
 
 class Cells(HTMLParser):
@@ -76,7 +76,7 @@ def test_the_best_is_marked_and_an_oracle_is_not_the_best():
         Shown(table(), best="tset_ood")
 
 
-@pytest.mark.parametrize("level", styled.LEVELS)
+@pytest.mark.parametrize("level", html_tables.LEVELS)
 def test_methods_compete_at_equal_levels_only(level):
     several = pd.concat(
         [table(**{level: 0.01}), table(**{level: 1.0}).assign(measured=[0.9, 0.8, 0.99])], ignore_index=True
@@ -93,7 +93,9 @@ def test_averages_over_a_grid_have_a_best():
 def test_a_difference_has_a_bar_to_its_own_side():
     html = Shown(pd.DataFrame({"method": ["a", "b"], "difference": [0.2, -0.1]})).html()
     bars = [part for part in html.split("}") if "linear-gradient" in part]
-    assert [styled.ABOVE in bar for bar in bars] == [True, False] and [styled.BELOW in bar for bar in bars] == [
+    assert [html_tables.ABOVE in bar for bar in bars] == [True, False] and [
+        html_tables.BELOW in bar for bar in bars
+    ] == [
         False,
         True,
     ]
@@ -107,10 +109,10 @@ def test_one_name_a_method_in_text_and_page():
         assert "dw_pairs" not in said and "Domain-Weighted Pairs" in said and "Standard CL" in said
         assert "test_ood" not in said and "Test-OOD" in said and "D-Test-ID" in said
     assert (
-        styled.plain("dw_pairs over the best baseline, test_id")
+        html_tables.plain("dw_pairs over the best baseline, test_id")
         == "Domain-Weighted Pairs over the best baseline, Test-ID"
     )
-    assert styled.plain("Standard CL and CL with MMD") == "Standard CL and CL with MMD", "a title stays as it is"
+    assert html_tables.plain("Standard CL and CL with MMD") == "Standard CL and CL with MMD", "a title stays as it is"
 
 
 def test_missing_values_and_markup_are_harmless():

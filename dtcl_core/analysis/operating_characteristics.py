@@ -1,4 +1,4 @@
-"""What the rule of `rule` would say were the truth known: of claims for which the paper gives numbers, in simulated seeds.
+"""What the rule of `verdicts` would say were the truth known: of claims for which the paper gives numbers, in simulated seeds.
 
 Seeds are made by adding to a truth the deviations that whole seeds of ours showed, all methods and metrics of a seed together,
 drawn with replacement and with either sign. Two truths: the paper's means (`PAPER`), and all methods alike (`ALIKE`: each at the
@@ -20,7 +20,7 @@ import pandas as pd
 from ..config import SIGMAS
 from ..data import LABEL_FRACTIONS
 from ..methods import METHODS
-from . import reported, restated, rule
+from . import reported, restated_claims, verdicts
 from .claims import Evidence
 from .contrasts import NOTHING, PROPOSED
 
@@ -94,7 +94,7 @@ def simulate(kind: str, seeds: int, deviations: pd.DataFrame, rng: np.random.Gen
     drawn = deviations[columns].to_numpy()[rng.integers(len(deviations), size=seeds)]
     drawn = drawn * rng.choice([-1, 1], size=(seeds, 1)) * np.sqrt(len(deviations) / (len(deviations) - 1))
     values = np.clip(drawn + [means[tuple(column)] for column in columns], 0.0, 1.0)
-    index = range(rule.FRESH[0], rule.FRESH[0] + seeds)
+    index = range(verdicts.FRESH[0], verdicts.FRESH[0] + seeds)
     return Simulated(pd.DataFrame(values, columns=pd.MultiIndex.from_tuples(columns), index=index))
 
 
@@ -129,7 +129,9 @@ class Discriminators(Evidence):
         return difference if discriminator == "global" else 0.0 * difference
 
 
-def characteristics(rows: pd.DataFrame, seeds: Sequence[int] = (rule.FRESH_SEEDS,), drawn: int = DRAWN) -> pd.DataFrame:
+def characteristics(
+    rows: pd.DataFrame, seeds: Sequence[int] = (verdicts.FRESH_SEEDS,), drawn: int = DRAWN
+) -> pd.DataFrame:
     """How often the rule says each word, by claim, truth and number of seeds.
 
     Args:
@@ -138,7 +140,7 @@ def characteristics(rows: pd.DataFrame, seeds: Sequence[int] = (rule.FRESH_SEEDS
         drawn: simulated data sets.
 
     Returns:
-        Columns: claim, truth, seeds, and a share of each of `rule.WORDS`. Claim 9 where five seeds are asked for.
+        Columns: claim, truth, seeds, and a share of each of `verdicts.WORDS`. Claim 9 where five seeds are asked for.
     """
     wide = seeds_of(rows)
     deviations, lines = wide - wide.mean(), []
@@ -148,18 +150,18 @@ def characteristics(rows: pd.DataFrame, seeds: Sequence[int] = (rule.FRESH_SEEDS
             said: dict[int, list[str]] = {number: [] for number in SIMULATED}
             for _ in range(drawn):
                 made = simulate(kind, count, deviations, rng)
-                found = rule.judge(rule.contrasts(made.without_rows(), made, SIMULATED), least=count)
+                found = verdicts.judge(verdicts.contrasts(made.without_rows(), made, SIMULATED), least=count)
                 for number, ruling in found.items():
                     said[number].append(ruling.word)
-                if count == rule.NEEDS[SPREADS]:
-                    trend = restated.no_trend(Discriminators(kind, count, deviations, rng))
-                    said.setdefault(SPREADS, []).append(rule.judge({SPREADS: trend})[SPREADS].word)
+                if count == verdicts.NEEDS[SPREADS]:
+                    trend = restated_claims.no_trend(Discriminators(kind, count, deviations, rng))
+                    said.setdefault(SPREADS, []).append(verdicts.judge({SPREADS: trend})[SPREADS].word)
             for number, words in said.items():
-                lines.append((number, kind, count, *(words.count(word) / drawn for word in rule.WORDS)))
-    return pd.DataFrame(lines, columns=["claim", "truth", "seeds", *rule.WORDS])
+                lines.append((number, kind, count, *(words.count(word) / drawn for word in verdicts.WORDS)))
+    return pd.DataFrame(lines, columns=["claim", "truth", "seeds", *verdicts.WORDS])
 
 
 def stored() -> pd.DataFrame:
     """`characteristics` as `benchmarks/operating.py` found them, from the committed table; empty without a checkout or a table."""
     path = Path(__file__).resolve().parents[2] / "benchmarks" / "operating.csv"
-    return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["claim", "truth", "seeds", *rule.WORDS])
+    return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=["claim", "truth", "seeds", *verdicts.WORDS])
