@@ -107,6 +107,10 @@ class Evidence:
         tried = self.tried
         chosen = selection.held_out(tried) if held_out else selection.rows_of(tried, selection.select(tried))
         self.chosen = chosen[chosen.status == "ok"]
+        by = ["method", "sigma", "label_fraction", self.chosen.discriminator.fillna("").rename("fitted")]
+        self._selected = {cell: rows.set_index("seed") for cell, rows in self.chosen.groupby(by)}
+        self._nothing = self.chosen.iloc[:0].set_index("seed")
+        self._cells: dict[tuple[str, str, float], pd.DataFrame] = {}
         self.in_grids = selection.select(self.tried[self.tried.tau_alpha < 1.0])
         self.traces = list(traces)
         both = [part for part in (sound, beside) if part is not None and len(part)]
@@ -129,11 +133,8 @@ class Evidence:
         self, method: str, metric: str, sigma: float = 50.0, fraction: float = 0.01, discriminator: str = "global"
     ) -> pd.Series:
         """A metric of a method's selected cell, by seed."""
-        rows = self.chosen[
-            (self.chosen.method == method) & (self.chosen.sigma == sigma) & (self.chosen.label_fraction == fraction)
-        ]
-        rows = rows[rows.discriminator.isna() | (rows.discriminator == discriminator)]
-        return rows.set_index("seed")[metric]
+        cells = ((method, sigma, fraction, fitted) for fitted in (discriminator, ""))
+        return next((self._selected[cell] for cell in cells if cell in self._selected), self._nothing)[metric]
 
     def proposed(self, metric: str, sigma: float = 50.0, fraction: float = 0.01) -> pd.Series:
         """The mean of the two proposed methods, by seed; empty unless both are there."""
@@ -155,6 +156,11 @@ class Evidence:
 
     def cells(self, method: str, metric: str, sigma: float = 50.0) -> pd.DataFrame:
         """A metric by configuration (columns) and seed (rows), at 1 % of labels, global discriminators, tau_alpha < 1."""
+        if (asked := (method, metric, sigma)) not in self._cells:
+            self._cells[asked] = self._table(*asked)
+        return self._cells[asked]
+
+    def _table(self, method: str, metric: str, sigma: float) -> pd.DataFrame:
         rows = self.tried
         rows = rows[(rows.method == method) & (rows.sigma == sigma) & (rows.label_fraction == 0.01)]
         rows = rows[rows.tau_alpha < 1.0].fillna({metric: CHANCE})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -29,6 +29,7 @@ BRIEF = {
     14: "Validation picks cells that fall short",
     15: "They hold as colours spread, others fall",
 }
+LINK = "claims.html#claim-{number}"
 COLORS = {  # translucent: they suit light and dark pages
     verdicts.SUPPORTED: "rgba(0, 158, 115, 0.35)",
     verdicts.CONTRADICTED: "rgba(213, 94, 0, 0.45)",
@@ -46,11 +47,12 @@ def effect(ruling: Ruling) -> str:
     return f"{interval_text(interval.mean, interval.low, interval.high, signed=True)}, n = {interval.n}"
 
 
-def table(rulings: Mapping[str, Mapping[int, Ruling]]) -> pd.DataFrame:
+def table(rulings: Mapping[str, Mapping[int, Ruling]], only: Sequence[int] = ()) -> pd.DataFrame:
     """One line a claim: its number and words, and for each level its verdict and the effect that decides it.
 
     Args:
         rulings: by the name of a level of tau_min, then by the claim's number, as from `verdicts.judge`.
+        only: numbers of claims; all of them without any.
 
     Returns:
         Columns: claim, says; then for each level its name, "effect" and "of what" after it (with the level's name where there
@@ -58,6 +60,8 @@ def table(rulings: Mapping[str, Mapping[int, Ruling]]) -> pd.DataFrame:
     """
     lines = []
     for claim in CLAIMS:
+        if only and claim.number not in only:
+            continue
         line: dict[str, Any] = {"claim": claim.number, "says": BRIEF[claim.number]}
         for level, found in rulings.items():
             end = f", {level}" if len(rulings) > 1 else ""
@@ -80,12 +84,17 @@ class Card:
     """`table` as notebooks display it: text, and HTML with a coloured word for each verdict and a link for each claim.
 
     Args:
-        rulings: as for `table`.
+        rulings, only: as for `table`.
         link: what a claim links to; {number} in it stands for the claim's.
     """
 
-    def __init__(self, rulings: Mapping[str, Mapping[int, Ruling]], link: str = "claims.html#claim-{number}"):
-        self.table, self.link = table(rulings), link
+    def __init__(
+        self,
+        rulings: Mapping[str, Mapping[int, Ruling]],
+        link: str = LINK,
+        only: Sequence[int] = (),
+    ):
+        self.table, self.link = table(rulings, only), link
 
     def __repr__(self) -> str:
         return self.table.to_string(index=False)

@@ -15,7 +15,7 @@ from ..checks import checked_choice, closest
 from ..config import Run
 from ..engine.device import resolve_device
 from ..experiments import PRESETS, REGISTRY, listed_numbers, wants_trace
-from ..experiments.core import Validation, nothing, validation_of
+from ..experiments.core import FRESH_SEEDS, Validation, nothing, validation_of
 from ..files import check_writable
 from ..launch.engines import compute, compute_all
 from ..results import Store, default_store
@@ -117,7 +117,7 @@ def competing(frame: pd.DataFrame, preset: str, **options: object) -> tuple[pd.D
 
 
 def confirm(
-    chosen: pd.DataFrame, runs: Sequence[Run], preset: str, compute_missing: bool, device: str, seeds: int = 5
+    chosen: pd.DataFrame, runs: Sequence[Run], preset: str, compute_missing: bool, device: str, seeds: int | None = None
 ) -> tuple[list[Run], pd.DataFrame]:
     """The selected cells on as many seeds that took no part in the selection, and their rows as far as they exist.
 
@@ -125,8 +125,11 @@ def confirm(
         chosen: cells as from `selection.select`.
         runs: the runs among which they were selected; fresh seeds begin beyond all that a grid may have.
         preset, compute_missing, device: as for `obtain`.
-        seeds: how many.
+        seeds: how many; None takes as many as the claims are judged on in the preset `core`, and five at most in others, where
+            fresh seeds are no more than those that selected.
     """
+    if seeds is None:
+        seeds = FRESH_SEEDS if preset == "core" else min(5, len({run.seed for run in runs}))
     fresh = selection.fresh_runs(chosen, runs, seeds)
     return fresh, rows(fresh, preset, compute_missing, device)
 

@@ -10,7 +10,7 @@ import pandas as pd
 
 from ..analysis import restated_claims, selection, verdicts
 from ..analysis.claims import CLAIMS
-from ..analysis.contrasts import Contrast, Evidence
+from ..analysis.contrasts import MIN_SEEDS, Contrast, Evidence
 from ..analysis.tau_min_levels import at
 from ..analysis.verdicts import Ruling
 from ..config import Protocol, Run, protocol_hash
@@ -20,6 +20,8 @@ from ..experiments.readings import FIRST
 from ..experiments.weight_choices import OFF_FLOOR
 from . import card, findings, notebook
 from .html_tables import plain as plain_words
+
+EPOCHS = Protocol().epochs  # of a run in full
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,33 @@ class Overview:
     rulings: Mapping[str, Mapping[int, Ruling]]
     contrasts: Mapping[str, Mapping[int, Sequence[Contrast]]]
     first: Mapping[str, Mapping[int, Ruling]]
+
+    def card(self, *numbers: int, link: str = card.LINK) -> card.Card:
+        """The verdicts on all claims, or on some at the end of a chapter about them, after the line that short runs need."""
+        if self.short:
+            print(self.short)
+        return card.Card(self.rulings, link, only=numbers)
+
+    def on_both(self, *numbers: int) -> pd.DataFrame:
+        """What was selected, on the seeds that selected it and on fresh ones: the contrasts of some claims, under the first level.
+
+        Returns:
+            Columns: claim, what, seeds, mean, low, high, n; without the contrasts that a set of seeds is too small for.
+        """
+        lines = [
+            (number, plain_words(c.what), seeds, *c.interval)
+            for number in numbers
+            for pair in zip(*(self.contrasts[seeds][number] for seeds in self.contrasts))
+            for seeds, c in zip(self.contrasts, pair)
+            if c.interval.n >= MIN_SEEDS
+        ]
+        return pd.DataFrame(lines, columns=["claim", "what", "seeds", "mean", "low", "high", "n"])
+
+    @property
+    def short(self) -> str:
+        """Why there is no verdict, as a line, if the runs are shorter than the paper's; empty if not."""
+        epochs = self.runs[0].protocol.epochs
+        return f"Runs of {epochs} epochs, not the paper's {EPOCHS}: no verdicts." if epochs < EPOCHS else ""
 
     def readings(self) -> pd.DataFrame:
         """The verdicts on the selected cells beside those of the same cells under the first reading of the paper.
@@ -115,7 +144,7 @@ def overview(
         runs = list(
             dict.fromkeys([*runs, *(r for r in among if protocol_hash(r.protocol) in _hashes(runs[0].protocol))])
         )
-    plain = runs[0].protocol
+    plain, nothing = runs[0].protocol, Evidence(measured.iloc[:0])
     judged: dict[str, Mapping[int, Ruling]] = {}
     shown: dict[str, Mapping[int, Sequence[Contrast]]] = {}
     under_first: dict[str, Mapping[int, Ruling]] = {}
@@ -128,14 +157,25 @@ def overview(
         before = replace(FIRST, epochs=plain.epochs, split_sizes=plain.split_sizes)
         then = [replace(run, protocol=replace(before, tau_min=run.protocol.tau_min)) for run in again]
         old = at(notebook.rows(then, preset, compute and preset == "core", device), tau_min, before)
-        found_then = verdicts.judge(verdicts.contrasts(here.without_rows(), Evidence(old) if len(old) else None))
-        under_first[f"tau_min {tau_min:g}"] = {number: found_then[number] for number in verdicts.ON_FRESH_SEEDS}
+        found_then = verdicts.contrasts(nothing, Evidence(old) if len(old) else None)
+        under_first[f"tau_min {tau_min:g}"] = {
+            number: ruling for number, ruling in verdicts.judge(found_then).items() if number in verdicts.ON_FRESH_SEEDS
+        }
         found = verdicts.contrasts(here, Evidence(fresh) if len(fresh) else None)
         judged[f"tau_min {tau_min:g}"] = verdicts.judge(found)
         if not shown:
             on_grid = {c.number: restated_claims.RESTATED.get(c.number, c.contrasts)(here) for c in CLAIMS}
             shown = {"the grid's seeds": on_grid, "fresh seeds": {n: found[n] for n in verdicts.ON_FRESH_SEEDS}}
-    return Overview(runs, measured, judged, shown, under_first)
+    whole = Overview(runs, measured, judged, shown, under_first)
+    return replace(whole, rulings=_untested(judged), first=_untested(under_first)) if whole.short else whole
+
+
+def _untested(judged: Mapping[str, Mapping[int, Ruling]]) -> dict[str, dict[int, Ruling]]:
+    """The same rulings without a verdict: short runs get none."""
+    return {
+        level: {number: replace(ruling, word=verdicts.NOT_TESTED) for number, ruling in found.items()}
+        for level, found in judged.items()
+    }
 
 
 def _told(number: int, contrast: Contrast, state: str) -> str:

@@ -53,9 +53,11 @@ def test_the_card_tells_each_verdict_and_the_effect_that_decides_it():
 
 
 def test_the_cards_words_are_coloured_and_linked():
-    html = card.Card({"all": verdicts.judge({3: [contrast(-0.08)]})}, link="page.html#c{number}").html()
+    judged = {"all": verdicts.judge({3: [contrast(-0.08)]})}
+    html = card.Card(judged, link="page.html#c{number}").html()
     assert card.COLORS["contradicted"] in html and card.COLORS["supported"] not in html
     assert 'href="page.html#c3"' in html and html.count("<a href") == len(CLAIMS)
+    assert card.Card(judged, only=(1, 3)).table.claim.tolist() == [1, 3]
 
 
 def drawn(figure):

@@ -3,7 +3,10 @@
 import pandas as pd
 
 from dtcl_core.analysis import verdicts
+from dtcl_core.analysis.contrasts import one
 from dtcl_core.analysis.verdicts import Ruling
+from dtcl_core.config import Protocol, Run
+from dtcl_core.report import overview
 from dtcl_core.report.overview import Overview
 
 
@@ -26,3 +29,28 @@ def test_readings_stand_side_by_side():
     assert found.loc[(1, low), "alike"] == "yes" and found.loc[(3, low), "alike"] == "no"
     assert found.loc[(6, low), "alike"] == "–", "nothing to judge is no agreement"
     assert found.loc[(2, high), ["verdict", "first reading", "alike"]].tolist() == ["mixed", "inconclusive", "no"]
+
+
+def test_a_chapter_shows_its_claims_and_short_runs_say_that_they_are(capsys):
+    low = {"tau_min 0.01": rulings("supported")}
+    for epochs, told in ((400, ""), (100, "Runs of 100 epochs, not the paper's 400: no verdicts.\n")):
+        judged = Overview([Run(tau_alpha=0.1, protocol=Protocol(epochs=epochs))], pd.DataFrame(), low, {}, {})
+        assert judged.card(2, 4).table.claim.tolist() == [2, 4] and capsys.readouterr().out == told
+
+
+def test_short_runs_get_no_verdict():
+    """Laptop runs have rows of claims 1 to 4 that would decide, were they long enough."""
+    short = overview.overview("laptop")
+    words = {ruling.word for found in (*short.rulings.values(), *short.first.values()) for ruling in found.values()}
+    assert words == {"not tested"}
+    kept = overview._untested({"low": rulings("supported")})
+    assert {ruling.word for ruling in kept["low"].values()} == {"not tested"}
+
+
+def test_what_was_selected_stands_beside_its_fresh_seeds():
+    grid = [one("a over b, test_id", [0.1, 0.2, 0.3]), one("a over b, test_ood", [0.1, 0.2, 0.3])]
+    fresh = [one("a over b, test_id", [-0.1, -0.2, -0.3]), one("a over b, test_ood", [0.1])]
+    judged = Overview([], pd.DataFrame(), {}, {"grid": {1: grid}, "fresh": {1: fresh}}, {})
+    table = judged.on_both(1)
+    assert table.seeds.tolist() == ["grid", "fresh", "grid"], "one seed has no interval"
+    assert table["mean"].round(3).tolist() == [0.2, -0.2, 0.2] and table.n.tolist() == [3, 3, 3]
