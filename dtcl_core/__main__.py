@@ -42,8 +42,8 @@ def one_of(what: str, known: Sequence[str]) -> Callable[[str], str]:
 
     def parse(text: str) -> str:
         if text not in known:
-            told = f"unknown {what} {text!r}{closest(text, known)}; there are {', '.join(known)}"
-            raise argparse.ArgumentTypeError(told)
+            message = f"unknown {what} {text!r}{closest(text, known)}; there are {', '.join(known)}"
+            raise argparse.ArgumentTypeError(message)
         return text
 
     return parse
@@ -64,8 +64,8 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         help="train the missing runs of an experiment",
         description="Train those runs of an experiment that have no row yet, evaluate them and store their rows.",
     )
-    told = f"one of: {', '.join(EXPERIMENTS)}"
-    run.add_argument("experiment", type=one_of("experiment", EXPERIMENTS), metavar="EXPERIMENT", help=told)
+    choices = f"one of: {', '.join(EXPERIMENTS)}"
+    run.add_argument("experiment", type=one_of("experiment", EXPERIMENTS), metavar="EXPERIMENT", help=choices)
     purposes = "; ".join(f"{name}: {p.purpose} ({p.seeds} seeds, {p.epochs} epochs)" for name, p in PRESETS.items())
     run.add_argument(
         "--preset", type=one_of("preset", tuple(PRESETS)), default="smoke", help=f"{purposes} (default: smoke)"
@@ -153,23 +153,23 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
         options.rest = unknown + options.rest
     elif unknown:
         known = re.findall(r"--[a-z-]+", of_command[options.command].format_help())
-        told = (f"{text!r}{closest(text.partition('=')[0], known)}" for text in unknown)
-        top.error(f"unrecognized arguments: {', '.join(told)}")
+        names = (f"{text!r}{closest(text.partition('=')[0], known)}" for text in unknown)
+        top.error(f"unrecognized arguments: {', '.join(names)}")
     return options
 
 
 def check_store(named: str | None, command: str) -> None:
     """Raise ValueError unless the folder of results that --results or $DTCL_RESULTS names, if any, is one for a command."""
-    told = "--results" if named is not None else "DTCL_RESULTS"
+    given_by = "--results" if named is not None else "DTCL_RESULTS"
     folder = named if named is not None else os.environ.get("DTCL_RESULTS") or None
     if folder == "":
-        raise ValueError(f"{told} must name a folder.")
+        raise ValueError(f"{given_by} must name a folder.")
     if folder is None or command not in ("run", "status", "audit"):
         return
     if Path(folder).exists() and not Path(folder).is_dir():
-        raise ValueError(f"{told}: {folder} is no folder.")
+        raise ValueError(f"{given_by}: {folder} is no folder.")
     if command != "run" and not Path(folder).is_dir():
-        raise ValueError(f"{told}: there is no folder {folder}.")
+        raise ValueError(f"{given_by}: there is no folder {folder}.")
 
 
 def performed(options: argparse.Namespace) -> int:
@@ -184,8 +184,8 @@ def performed(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as missing:
         if missing.name not in ("pandas", "scipy", "tqdm"):
             raise
-        told = f'the runs need {missing.name}, which the losses do not: pip install ".[study]" in a clone.'
-        print(f"error: {told}", file=sys.stderr)
+        message = f'the runs need {missing.name}, which the losses do not: pip install ".[study]" in a clone.'
+        print(f"error: {message}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)

@@ -58,9 +58,9 @@ def explained(error: OSError, target: Path, size: int) -> OSError:
         needs = f"; it needs {readable_size(size)}"
         with contextlib.suppress(OSError):
             needs += f", and {readable_size(shutil.disk_usage(target.parent).free)} are free"
-    told = OSError(f"{target} cannot be written: {error.strerror or error}{needs}.")
-    told.errno = error.errno
-    return told
+    clear = OSError(f"{target} cannot be written: {error.strerror or error}{needs}.")
+    clear.errno = error.errno
+    return clear
 
 
 def check_writable(folder: Path, what: str) -> None:

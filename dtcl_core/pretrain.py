@@ -137,7 +137,7 @@ class Stack:
         self.recorder = TemperatureRecorder(self.runs, self.streams.num_domains, self.device) if record else None
 
     def _machine(self) -> dict[str, Any]:
-        return {**machine(self.device), "trunk": None if self.trunk is None else self.trunk.library.told}
+        return {**machine(self.device), "trunk": None if self.trunk is None else self.trunk.library.description}
 
     def embed(self, split: str, group: Group | None = None) -> Tensor:
         """Embeddings [R, N, embedding_dim] of a split's clean images, of all runs or a group's; see `embedding.embed`."""
@@ -302,8 +302,8 @@ class Stack:
             raise ValueError(f"it was trained in {state.get('precision')!r}")
         if state["epoch"] > self.protocol.epochs:
             raise ValueError(f"it has trained {state['epoch']} epochs of {self.protocol.epochs}")
-        told = state.get("machine")
-        if not isinstance(told, dict) or told.keys() != self._machine().keys():
+        trained_on = state.get("machine")
+        if not isinstance(trained_on, dict) or trained_on.keys() != self._machine().keys():
             raise ValueError("it does not say where it was trained")
         checked_number("its seconds", state.get("seconds"))
         if any(not isinstance(loss, Tensor) or loss.shape != (len(self.runs),) for loss in state["losses"]):
@@ -354,8 +354,8 @@ def train(
             raise
         except Exception as error:  # whatever a whole file may hold that is not ours
             reason = (str(error) or repr(error)).partition("\n")[0]
-            told = f"checkpoint {checkpoint} is not usable ({reason}); training starts anew."
-            warnings.warn(told, stacklevel=2)
+            message = f"checkpoint {checkpoint} is not usable ({reason}); training starts anew."
+            warnings.warn(message, stacklevel=2)
             stack = Stack(runs, device, precision, record, trunk, data)
         else:
             on_restore(stack)

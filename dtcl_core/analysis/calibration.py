@@ -321,7 +321,7 @@ class Choice:
         """The candidate that the rule takes of those compared; None while there is nothing to compare."""
         return decide(self.summary, self.within) if len(self.tables) > 1 else None
 
-    def told(self) -> str:
+    def in_words(self) -> str:
         """Where the choice stands, in lines."""
         lines = [f"{len(self.first)} of {len(CANDIDATES)} candidates have their first seed."]
         if len(self.first) == len(CANDIDATES):

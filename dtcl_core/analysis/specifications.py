@@ -53,13 +53,13 @@ def name_of(protocol: Protocol) -> tuple[str, str]:
     >>> name_of(dataclasses.replace(readings.FIRST, tau_min=0.2))
     ('first reading', 'tau_min 0.2')
     """
-    told = {}
+    changes = {}
     for name, other in {"first reading": readings.FIRST, "default": Protocol()}.items():
         other = dataclasses.replace(other, epochs=protocol.epochs)
         changed = [f.name for f in dataclasses.fields(Protocol) if getattr(protocol, f.name) != getattr(other, f.name)]
-        told[name] = [f"{_words(field)} {_short(getattr(protocol, field))}" for field in changed]
-    nearest = min(told, key=lambda name: len(told[name]))
-    return nearest, ", ".join(told[nearest])
+        changes[name] = [f"{_words(field)} {_short(getattr(protocol, field))}" for field in changed]
+    nearest = min(changes, key=lambda name: len(changes[name]))
+    return nearest, ", ".join(changes[nearest])
 
 
 def _words(field: str) -> str:

@@ -50,8 +50,8 @@ def read(row: dict[str, Any], folder: Path) -> Encoder:
         ValueError: if the row names none, the file is not there or not as it was written, or it holds no such run.
         OSError: if it cannot be read.
     """
-    told = row.get("encoder")
-    name = told.get("file") if isinstance(told, dict) else None
+    entry = row.get("encoder")
+    name = entry.get("file") if isinstance(entry, dict) else None
     if not isinstance(name, str) or not name:
         raise ValueError("its row names no file")
     path = folder / Path(name).name

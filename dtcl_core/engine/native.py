@@ -113,11 +113,11 @@ class Library:
 
     Attributes:
         widths: channels of each block.
-        told: what was compiled, by which compiler, with which flags: it may decide a number's last digits.
+        description: what was compiled, by which compiler, with which flags: it may decide a number's last digits.
     """
 
-    def __init__(self, path: Path, widths: tuple[int, ...], told: str):
-        self.widths, self.told = widths, told
+    def __init__(self, path: Path, widths: tuple[int, ...], description: str):
+        self.widths, self.description = widths, description
         try:
             self._code = ctypes.CDLL(str(path))
             self.gradients = self._function("dtcl_gradients", ctypes.c_int64)()
@@ -324,10 +324,10 @@ def cache_folder() -> Path:
         raise Unavailable("there is no home to keep compiled code in") from None
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        told = folder.stat()
+        status = folder.stat()
     except OSError as error:
         raise Unavailable(f"{folder} cannot be made ({error.strerror})") from None
-    if told.st_uid != os.getuid() or told.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         raise Unavailable(f"{folder} is not this user's alone")
     return folder
 
@@ -346,7 +346,7 @@ def kept(folder: Path, name: str) -> Path | None:
 
 
 def compiled(widths: tuple[int, ...]) -> tuple[Path, str]:
-    """The library's file, compiled if need be, and what is told of it.
+    """The library's file, compiled if need be, and its description.
 
     The file's name holds a hash of what it was made from, and its own digest.
 
@@ -388,8 +388,8 @@ def _load(widths: tuple[int, ...]) -> Library | Unavailable:
             raise Unavailable("the system is not a little-endian POSIX one")
         if torch.backends.cpu.get_cpu_capability() != "AVX512":
             raise Unavailable(f"the processor has no AVX-512 ({torch.backends.cpu.get_cpu_capability()})")
-        path, told = compiled(widths)
-        return Library(path, widths, told)
+        path, description = compiled(widths)
+        return Library(path, widths, description)
     except Unavailable as reason:
         return reason
 

@@ -110,7 +110,7 @@ def audit(
 def trunk_here(row: dict[str, Any], device: torch.device) -> str | None:
     """What would compute a row's encoder on this machine, as its provenance would tell; None for PyTorch's operators."""
     trunk, _ = pretrain.choose_trunk(Run.from_dict(row["run"]).protocol, device, row["provenance"]["precision"])
-    return None if trunk is None else trunk.library.told
+    return None if trunk is None else trunk.library.description
 
 
 def trained_with(row: dict[str, Any], store: Store) -> list[dict[str, Any]]:

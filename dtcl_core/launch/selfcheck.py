@@ -189,7 +189,7 @@ def machinery(device: torch.device, precision: str) -> list[Finding]:
     why = "what auto means here" if precision == resolve_precision("auto", device) else "as asked for"
     return [
         Finding("device", f"{device} ({name}), PyTorch {torch.__version__}"),
-        Finding("path", path if trunk is None else f"{path} ({trunk.library.told})"),
+        Finding("path", path if trunk is None else f"{path} ({trunk.library.description})"),
         Finding("precision", f"{precision}, {why}"),
     ]
 

@@ -94,8 +94,8 @@ class Discriminator(nn.Module):
         known = domains >= 0
         there = domains[known].unique().tolist()
         if len(there) < 2:
-            told = f"of domain {there[0]}" if there else "of unknown domain"
-            raise ValueError(f"all examples are {told}: there is nothing to tell apart.")
+            whose = f"of domain {there[0]}" if there else "of unknown domain"
+            raise ValueError(f"all examples are {whose}: there is nothing to tell apart.")
         with torch.inference_mode(False), torch.autocast(z.device.type, enabled=False):
             self._fit_and_calibrate(seen_of(widened(z.detach().clone()), self.features)[known], domains[known].long())
         return self

@@ -63,8 +63,8 @@ def check_alike(x: Tensor, problem: ValueError | None = None, exchanged: bool = 
         ValueError: on every process, if one has a problem (its own is raised there), or they differ in N, k or width.
     """
     if exchanged and active():
-        told = [0, 0, 0, 0] if problem else [1, *x.shape, x.element_size()]
-        mine = torch.tensor(told, device=x.device if isinstance(x, Tensor) else None)
+        facts = [0, 0, 0, 0] if problem else [1, *x.shape, x.element_size()]
+        mine = torch.tensor(facts, device=x.device if isinstance(x, Tensor) else None)
         parts = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
         dist.all_gather(parts, mine)
         sound, sizes, *others = torch.stack(parts).T.tolist()

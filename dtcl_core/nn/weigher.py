@@ -113,8 +113,8 @@ class Weigher(nn.Module):
         lowest = domains.masked_fill(~known, self.num_domains).amin(-1)
         single = domains.amax(-1) <= lowest
         if validate and not torch.compiler.is_compiling() and bool(single.any()):
-            told = "a batch holds one domain only, from which no discriminator can be fitted; its weights are w_ij = 1 / N_D."
-            warnings.warn(told, stacklevel=2)  # Python shows it once
+            message = "a batch holds one domain only, from which no discriminator can be fitted; its weights are w_ij = 1 / N_D."
+            warnings.warn(message, stacklevel=2)  # Python shows it once
         weight, bias = weight.masked_fill(single[..., None, None], 0.0), bias.masked_fill(single[..., None], 0.0)
         return Fitted(logistic.LogisticModel(weight, bias), self.features)
 
@@ -132,8 +132,8 @@ class Weigher(nn.Module):
             raise ValueError(f"the discriminator knows {q.shape[-1]} domains, the loss {self.num_domains}.")
         if validate and self.discriminator is not None and not torch.compiler.is_compiling():
             sound = bool(((q.sum(-1) - 1).abs() < 1e-2).all()) and not bool((q < 0).any())
-            told = "predict_proba of the discriminator must return probabilities that sum to 1."
-            processes.check_alike(z, None if sound else ValueError(told), gather)
+            message = "predict_proba of the discriminator must return probabilities that sum to 1."
+            processes.check_alike(z, None if sound else ValueError(message), gather)
         return q.to(z.dtype)
 
     def weighed(

@@ -70,7 +70,7 @@ class Measured(NamedTuple):
     low: float = float("nan")
     high: float = float("nan")
 
-    def told(self, unit: str, digits: int) -> str:
+    def in_words(self, unit: str, digits: int) -> str:
         if not np.isfinite(self.value):
             return NOT_MEASURED
         span = f" ({self.low:.{digits}f} to {self.high:.{digits}f})" if np.isfinite(self.low) else ""
@@ -85,7 +85,7 @@ def _target(
     if np.isfinite(found.value):
         met = "yes" if (found.value <= bound if at_most else found.value >= bound) else "no"
     digits = 2 if bound < 10 else 1
-    return where, what, f"{'at most ' if at_most else ''}{bound:g} {unit}", found.told(unit, digits), met
+    return where, what, f"{'at most ' if at_most else ''}{bound:g} {unit}", found.in_words(unit, digits), met
 
 
 def targets(folder: Path | None = None) -> pd.DataFrame:

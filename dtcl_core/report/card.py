@@ -116,10 +116,10 @@ class Card:
         )
         for name in names:
             level = name.removeprefix("verdict").removeprefix(", ")
-            told = (self.table[name.replace("verdict", part)] for part in ("verdict", "effect", "of what"))
+            parts = (self.table[name.replace("verdict", part)] for part in ("verdict", "effect", "of what"))
             shown[level or "verdict"] = [
                 f"<b>{word}</b>" + (f" {escaped(effect)}<br><small>{escaped(what)}</small>" if what != "–" else "")
-                for word, effect, what in zip(*told)
+                for word, effect, what in zip(*parts)
             ]
         colors = pd.DataFrame("", shown.index, shown.columns)
         for place, name in enumerate(names):

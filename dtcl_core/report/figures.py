@@ -43,8 +43,8 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
                 axis.plot([interval.low, interval.high], [place, place], color=color, linewidth=2.2, alpha=0.9)
             if interval.n > 0:
                 axis.plot(interval.mean, place, "o", color=color, markersize=8, markeredgecolor="white")
-            told = reported[(reported.method == method) & (reported.metric == metric)].value
-            axis.plot(told, [place] * len(told), "D", markersize=6, markerfacecolor="none", markeredgecolor="black")
+            paper = reported[(reported.method == method) & (reported.metric == metric)].value
+            axis.plot(paper, [place] * len(paper), "D", markersize=6, markerfacecolor="none", markeredgecolor="black")
         axis.axvline(0.5, color="0.6", linewidth=0.8, linestyle=":")
         axis.set_title(METRIC_TITLES[metric])
         lowest = min([0.42, *(v for line in axis.lines for v in line.get_xdata() if np.isfinite(v))])
@@ -100,7 +100,7 @@ def _place(part: object) -> tuple:
 
 def curves(
     rows: pd.DataFrame,
-    told: pd.DataFrame,
+    reported: pd.DataFrame,
     x: str,
     metrics: Sequence[str],
     style: Callable[..., dict[str, object]] = method_style,
@@ -112,7 +112,7 @@ def curves(
 
     Args:
         rows: one row a seed, x and line.
-        told: the paper's numbers, with the columns x, metric, value and those of `by`; may be empty.
+        reported: the paper's numbers, with the columns x, metric, value and those of `by`; may be empty.
         x: the column along the axis.
         metrics: metric columns, a panel each.
         style: options of a line, from the values of its `by` columns.
@@ -121,7 +121,7 @@ def curves(
     figure, axes = plt.subplots(
         1, len(metrics), figsize=(2.9 * len(metrics), 3.7), sharey=len(metrics) > 1, layout="constrained", squeeze=False
     )
-    places = sorted({*rows[x], *told.get(x, [])})
+    places = sorted({*rows[x], *reported.get(x, [])})
     keys = list(rows[list(by)].astype(object).where(rows[list(by)].notna(), None).itertuples(index=False, name=None))
     order = sorted(set(keys), key=lambda key: [_place(part) for part in key])
     for axis, metric in zip(axes[0], metrics):
@@ -135,7 +135,7 @@ def curves(
             axis.fill_between(at, low, high, color=options["color"], alpha=0.13, linewidth=0)
             # A band reaches from one interval to the next; one alone, with a single seed on either side, needs a bar.
             axis.vlines(at, low, high, color=options["color"], alpha=0.5, linewidth=1.2)
-        for key, line in told[told.metric == metric].groupby(list(by), dropna=False) if len(told) else ():
+        for key, line in reported[reported.metric == metric].groupby(list(by), dropna=False) if len(reported) else ():
             color = style(*key)["color"]
             axis.plot(line[x], line.value, "D", markersize=6, markerfacecolor="none", markeredgecolor=color)
         axis.axhline(0.5, color="0.6", linewidth=0.8, linestyle=":")
@@ -146,7 +146,7 @@ def curves(
         if places:
             axis.set_xticks(places, [f"{p:g}" for p in places], rotation=60 if len(places) > 6 else 0)
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    if len(told):
+    if len(reported):
         handles.append(plt.Line2D([], [], marker="D", linestyle="", markerfacecolor="none", markeredgecolor="0.3"))
         labels.append("reported")
     if handles:
@@ -157,7 +157,7 @@ def curves(
 def temperature_maps(
     means: pd.DataFrame,
     chosen: pd.DataFrame,
-    told: pd.DataFrame,
+    reported: pd.DataFrame,
     method: str,
     metrics: Sequence[str],
     alphas: Sequence[float],
@@ -170,14 +170,14 @@ def temperature_maps(
     Args:
         means: a line a cell, with method, tau_alpha, tau_beta, and the mean of each metric.
         chosen: the selected cells, as from `selection.select`.
-        told: the paper's numbers: method, tau_alpha, tau_beta, metric, value.
+        reported: the paper's numbers: method, tau_alpha, tau_beta, metric, value.
         method: whose.
         metrics: a line of maps each.
     """
     figure, axes = plt.subplots(
         len(metrics), 2, figsize=(8.6, 0.5 + 2.1 * len(metrics)), sharex=True, sharey=True, layout="constrained", squeeze=False
     )  # fmt: skip
-    mine, paper = means[means.method == method], told[told.method == method]
+    mine, paper = means[means.method == method], reported[reported.method == method]
     selected = {"measured": chosen[chosen.method == method]}
     selected["reported"] = paper[paper.metric == "validation"].nlargest(1, "value")  # no cell of it lacks a seed
     for line, metric in zip(axes, metrics):
@@ -338,8 +338,8 @@ def open_choices(effects: pd.DataFrame, titles: dict[str, str], epochs: int, das
         if metric in set(effects.metric)
     ]
     lines = {"reported": "reported, 400 epochs", "start": "the start"}[dashed]
-    told = f"dots: measured, {epochs} epochs (arrow: the interval goes on); dashed lines: {lines}"
-    figure.legend(handles=keys, loc="outside lower center", ncols=4, title=told)
+    title = f"dots: measured, {epochs} epochs (arrow: the interval goes on); dashed lines: {lines}"
+    figure.legend(handles=keys, loc="outside lower center", ncols=4, title=title)
     return figure
 
 

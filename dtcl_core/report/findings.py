@@ -69,7 +69,7 @@ class Finding:
         runs = [run for run in rows.runs if self.about(run)]
         return Rows(runs, rows.measured[rows.measured.key.isin({run.key for run in runs})], rows.preset)
 
-    def told(self, rows: Rows) -> str:
+    def sentence(self, rows: Rows) -> str:
         """The sentence with its numbers.
 
         Raises:
@@ -109,7 +109,7 @@ def show(chapter: str, runs: Sequence[Run], measured: pd.DataFrame) -> None:
         return
     if {run.key for run in runs} == {run.key for run in REGISTRY[chapter].runs(PRESET)}:
         try:
-            display(Sentence(f"**Found, {finding.date}:** {finding.told(part)}"))
+            display(Sentence(f"**Found, {finding.date}:** {finding.sentence(part)}"))
         except ValueError:
             print("What was found no longer holds for these rows; it is being written anew.")
 
@@ -125,7 +125,7 @@ def comparison(rows: Rows) -> Numbers:
     e = rows.evidence()
     means = {m: e.selected(m, "test_id").mean() for m in (*METHODS, *contrasts.BASELINES)}
     best = max(contrasts.BASELINES, key=lambda name: means[name])
-    told = reported.main_comparison().query("metric == 'test_ood'").set_index("method").value
+    reported_ood = reported.main_comparison().query("metric == 'test_ood'").set_index("method").value
     unseen = [contrasts.mean_interval(e.selected(m, "test_ood").tolist()) for m in means]
     return {
         "negatives": means["dw_negatives"],
@@ -134,7 +134,7 @@ def comparison(rows: Rows) -> Numbers:
         "baseline": tables.title(best),
         "reach": float(np.median([(i.high - i.low) / 2 for i in unseen])),
         "n": min(i.n for i in unseen),
-        "claimed": told[list(METHODS)].max() - told[list(contrasts.BASELINES)].max(),
+        "claimed": reported_ood[list(METHODS)].max() - reported_ood[list(contrasts.BASELINES)].max(),
     }
 
 

@@ -69,8 +69,8 @@ def beyond(most: pd.DataFrame, yard: pd.DataFrame) -> str:
     names = [*open_choices.YARDSTICKS, "probed", "range"]
     both = most.merge(yard, on=["group", "metric"]).dropna(subset=names)
     far = both[both.largest.abs() > both[names].abs().max(axis=1)]
-    told = [f"In {len(far)} of {len(both)} that have all of them the largest difference is beyond every yardstick:"]
-    return "\n".join([*told, *(f"    {line.group}, {line.metric}: {line.whose}" for line in far.itertuples())])
+    lines = [f"In {len(far)} of {len(both)} that have all of them the largest difference is beyond every yardstick:"]
+    return "\n".join([*lines, *(f"    {line.group}, {line.metric}: {line.whose}" for line in far.itertuples())])
 
 
 def decision(full: pd.DataFrame) -> str:

@@ -49,12 +49,12 @@ def plain(text: str) -> str:
 def renamed(table: pd.DataFrame) -> pd.DataFrame:
     """The table with methods and accuracies under one name each, in its cells and its headers."""
     titles = {**{name: method.title for name, method in ALL_METHODS.items()}, **SHORT}
-    told = table.rename(columns=titles)
-    told.columns.name = None
+    named = table.rename(columns=titles)
+    named.columns.name = None
     for place, kind in enumerate(table.dtypes):
         if not pd.api.types.is_numeric_dtype(kind):
-            told.isetitem(place, [titles.get(v, v) if isinstance(v, str) else v for v in table.iloc[:, place]])
-    return told
+            named.isetitem(place, [titles.get(v, v) if isinstance(v, str) else v for v in table.iloc[:, place]])
+    return named
 
 
 def decimals(reach: float) -> int:
@@ -153,18 +153,22 @@ class Shown:
         values: list[list[Any]] = []
         bars: list[int] = []
 
-        def add(name: str, told: list[str], of: list[Any], bar: bool = False) -> None:
+        def add(name: str, shown: list[str], of: list[Any], bar: bool = False) -> None:
             if bar and any(math.isfinite(v) and v for v in of):
                 bars.append(len(headers))
             headers.append(name)
-            texts.append(told)
+            texts.append(shown)
             values.append(of)
 
         place = 0
         while place < len(names):
             name, column = str(names[place]), self.table.iloc[:, place]
             if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
-                add(name, ["–" if told(v) == "-" else escaped(told(v)) for v in column], [told(v) for v in column])
+                add(
+                    name,
+                    ["–" if text_of(v) == "-" else escaped(text_of(v)) for v in column],
+                    [text_of(v) for v in column],
+                )
                 place += 1
                 continue
             means = column.astype(float).tolist()
@@ -208,7 +212,7 @@ def hash_of(text: str) -> int:
     return int.from_bytes(text.encode()[:4096], "big") % (2**31 - 1)
 
 
-def told(value: Any) -> str:
+def text_of(value: Any) -> str:
     """A cell that is no number, as text."""
     return "-" if value is None or (isinstance(value, float) and math.isnan(value)) else str(value)
 

@@ -44,16 +44,16 @@ def _layout(**more: Any) -> dict[str, Any]:
     }
 
 
-def temperature_surface(means: pd.DataFrame, told: pd.DataFrame, method: str, metric: str = "test_ood") -> Page:
+def temperature_surface(means: pd.DataFrame, reported: pd.DataFrame, method: str, metric: str = "test_ood") -> Page:
     """Accuracy over the two temperatures: a surface as reported, points as measured.
 
     Args:
         means: a line a cell: method, tau_alpha, tau_beta, the metric's mean, n.
-        told: the paper's numbers: method, tau_alpha, tau_beta, metric, value.
+        reported: the paper's numbers: method, tau_alpha, tau_beta, metric, value.
     """
     import plotly.graph_objects as go
 
-    paper = told[(told.method == method) & (told.metric == metric)]
+    paper = reported[(reported.method == method) & (reported.metric == metric)]
     grid = paper.pivot_table(index="tau_beta", columns="tau_alpha", values="value").reindex(
         TAU_BETAS, columns=TAU_ALPHAS
     )

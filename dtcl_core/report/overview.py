@@ -95,7 +95,7 @@ class Overview:
             (level, plain_words(c.what), *c.interval, state)
             for level, found in self.rulings.items()
             for c, state in (
-                *((c, _told(number, c, state)) for c, state in found[number].conjuncts),
+                *((c, _state(number, c, state)) for c, state in found[number].conjuncts),
                 *((c, f"beside: {verdicts.on_unseen(c)}") for c in found[number].apart),
             )
         ]
@@ -178,7 +178,7 @@ def _untested(judged: Mapping[str, Mapping[int, Ruling]]) -> dict[str, dict[int,
     }
 
 
-def _told(number: int, contrast: Contrast, state: str) -> str:
+def _state(number: int, contrast: Contrast, state: str) -> str:
     """A line's state, and of a missing one how many seeds it needs."""
     return f"missing: {contrast.interval.n} of {verdicts.needs(number)} seeds" if state == "missing" else state
 
@@ -200,7 +200,7 @@ def answer(judged: Overview) -> list[str]:
 
     The first two are findings of their own (`findings.FINDINGS`), and fail a test when the rows no longer bear them.
     """
-    lines = [findings.FINDINGS[name].told(findings.load("main_table")) for name in ("lead", "unseen")]
+    lines = [findings.FINDINGS[name].sentence(findings.load("main_table")) for name in ("lead", "unseen")]
     tallies = [f"with {level} {card.tally(found)}" for level, found in judged.rulings.items()]
     lines.append(f"The fifteen claims: {'; '.join([*tallies, *filter(None, [judged.missing])])}.")
     return lines

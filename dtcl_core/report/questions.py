@@ -38,7 +38,7 @@ def table(moved: pd.DataFrame) -> pd.DataFrame:
         if len(mine):
             most = mine.loc[mine.moved.abs().idxmax()]
             title = ALL_METHODS[most.method].title
-            told = (most.change, title, most.before, most.after, most.moved, most.low, most.high, most.n, most.epochs)
-            lines.append((field != "tau_min", -abs(most.moved), question, *told))
+            effect = (most.change, title, most.before, most.after, most.moved, most.low, most.high, most.n, most.epochs)
+            lines.append((field != "tau_min", -abs(most.moved), question, *effect))
     columns = ["question", "tried", "method", "before", "after", "difference", "low", "high", "n", "epochs"]
     return pd.DataFrame([line[2:] for line in sorted(lines, key=lambda line: line[:2])], columns=columns)

@@ -119,10 +119,10 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> 
     check_one_row_a_seed(rows)
     lines = []
     for name, method in ALL_METHODS.items():
-        told = reported[(reported.method == name) & (reported.metric == metric)].value
+        in_paper = reported[(reported.method == name) & (reported.metric == metric)].value
         interval = accuracy_interval(rows.loc[rows.method == name, metric].to_numpy())
-        if len(told) or interval.n:
-            value = told.iloc[0] if len(told) else float("nan")
+        if len(in_paper) or interval.n:
+            value = in_paper.iloc[0] if len(in_paper) else float("nan")
             lines.append((method.title, value, interval.mean, interval.low, interval.high, interval.n))
     return pd.DataFrame(lines, columns=["method", "reported", "measured", "low", "high", "n"])
 
@@ -143,8 +143,8 @@ def again(rows: pd.DataFrame, fresh: pd.DataFrame, metric: str) -> pd.DataFrame:
         before, after = (part.loc[part.method == name, metric] for part in (rows, fresh))
         if len(before) or len(after):
             change = unpaired_difference(after, before)
-            told = f"{change.mean:.3f} ±{(change.high - change.low) / 2:.3f}" if change.n > 1 else "-"
-            lines.append((method.title, before.mean(), *accuracy_interval(after), told))
+            moved = f"{change.mean:.3f} ±{(change.high - change.low) / 2:.3f}" if change.n > 1 else "-"
+            lines.append((method.title, before.mean(), *accuracy_interval(after), moved))
     return pd.DataFrame(lines, columns=["method", "first", "fresh", "low", "high", "n", "change"])
 
 
@@ -200,13 +200,13 @@ def ranks(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> pd.DataFra
         the seeds that all methods shown have, if there are any.
     """
     contenders = [name for name, method in ALL_METHODS.items() if not method.oracle]
-    told = reported[(reported.metric == metric) & reported.method.isin(contenders)].set_index("method").value
+    in_paper = reported[(reported.metric == metric) & reported.method.isin(contenders)].set_index("method").value
     rows = rows[rows.method.isin(contenders)]
     common = rows.groupby("seed").method.transform("nunique") == rows.method.nunique()
     grouped = (rows[common] if common.any() else rows).groupby("method")[metric]
     mean = grouped.mean()
-    table = pd.DataFrame({"measured": mean, "n": grouped.count(), "reported": told.reindex(mean.index)})
-    place = told.rank(ascending=False, method="min").reindex(mean.index)
+    table = pd.DataFrame({"measured": mean, "n": grouped.count(), "reported": in_paper.reindex(mean.index)})
+    place = in_paper.rank(ascending=False, method="min").reindex(mean.index)
     table["reported rank"] = ["-" if pd.isna(p) else f"{p:.0f}" for p in place]
     table = table.sort_values("measured", ascending=False, kind="stable")
     table.insert(0, "rank", range(1, len(table) + 1))
@@ -273,21 +273,21 @@ def compare(
     keys = list(keys)
     if rows.duplicated([*keys, "seed"]).any():
         raise ValueError(f"a seed has more than one row at the same {', '.join(keys)}.")
-    told = reported[reported.metric == metric].set_index(keys).value if len(reported) else pd.Series(dtype=float)
+    in_paper = reported[reported.metric == metric].set_index(keys).value if len(reported) else pd.Series(dtype=float)
     lines = []
     for key, group in rows.groupby(keys, dropna=False):
         interval = accuracy_interval(group[metric].to_numpy())
-        lines.append((*key, _told(told, key), *interval))
+        lines.append((*key, _of(in_paper, key), *interval))
     done = {tuple(None if pd.isna(k) else k for k in line[: len(keys)]) for line in lines}
     if not (only_measured and lines):
-        lines += [(*key, v, *accuracy_interval([])) for key, v in told.items() if tuple(key) not in done]
+        lines += [(*key, v, *accuracy_interval([])) for key, v in in_paper.items() if tuple(key) not in done]
     table = pd.DataFrame(lines, columns=[*keys, "reported", "measured", "low", "high", "n"])
     return _titled(table, keys)
 
 
-def _told(told: pd.Series, key: tuple) -> float:
+def _of(in_paper: pd.Series, key: tuple) -> float:
     """The reported value of a combination, NaN if the paper gives none."""
-    return float(told[key]) if len(told) and key in told.index else float("nan")
+    return float(in_paper[key]) if len(in_paper) and key in in_paper.index else float("nan")
 
 
 def selected_and_best(frame: pd.DataFrame, metric: str = "test_ood") -> pd.DataFrame:
@@ -318,11 +318,11 @@ def _cell(values: Sequence[float]) -> str:
 
 def grid_averages(means: pd.DataFrame, reported: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Mean, lowest and highest of a metric over a method's configurations, beside the paper's selected one."""
-    told = reported[reported.metric == metric].set_index("method").value
+    in_paper = reported[reported.metric == metric].set_index("method").value
     lines = [
         (
             ALL_METHODS[m].title,
-            told.get(m, float("nan")),
+            in_paper.get(m, float("nan")),
             part[metric].mean(),
             part[metric].min(),
             part[metric].max(),

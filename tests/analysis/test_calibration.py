@@ -223,12 +223,12 @@ def test_prediction_intervals_hold_what_is_drawn_from_the_reading():
 def test_a_choice_is_settled_once_nothing_is_missing():
     nothing = calibration.choice({})
     assert len(nothing.summary) == 0 and nothing.taken is None and not nothing.settled
-    assert nothing.told().startswith("0 of 16 candidates")
+    assert nothing.in_words().startswith("0 of 16 candidates")
     two = calibration.choice(rows_with({"dropout 0.25"}))
-    assert two.seeds == 2 and two.taken == "dropout 0.25" and not two.settled and "nothing is settled" in two.told()
+    assert two.seeds == 2 and two.taken == "dropout 0.25" and not two.settled and "nothing is settled" in two.in_words()
     rows = rows_with({"dropout 0.25"}, calibration.SEEDS + calibration.MORE_SEEDS)
     six = calibration.choice(rows)
-    assert six.seeds == 6 and len(six.tables) == 3 and six.settled and six.told().endswith("takes: dropout 0.25.")
+    assert six.seeds == 6 and len(six.tables) == 3 and six.settled and six.in_words().endswith("takes: dropout 0.25.")
     assert set(six.summary.candidate) == set(six.tables) and six.within == calibration.tolerance(six.tables)
     finalist = next(c for c in calibration.CANDIDATES if c.name in six.tables and c.name != "first reading")
     del rows[calibration.runs(finalist, 6)[5].key]  # its last seed of one cell

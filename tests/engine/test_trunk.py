@@ -292,9 +292,9 @@ def test_a_row_tells_which_code_computed_it_from_first_to_last(wide, tmp_path):
         pretrain.train([run], "cpu", **options, should_stop=lambda: bool(epochs))
     stack = pretrain.train([run], "cpu", trunk="pytorch", checkpoint=checkpoint)
     (row,) = make_rows(stack, evaluate.evaluate(stack))
-    told = native.load(wide.channels).told
-    assert told.startswith("native.cpp ") and "-O3" in told and told.endswith("-DWIDTHS=16,32")
-    assert row["provenance"]["trunk"] == f"{told}, then None"
+    description = native.load(wide.channels).description
+    assert description.startswith("native.cpp ") and "-O3" in description and description.endswith("-DWIDTHS=16,32")
+    assert row["provenance"]["trunk"] == f"{description}, then None"
 
 
 @needs_native

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_the_rows_bear_what_a_chapter_says(chapter):
     rows = findings.load(chapter)
     assert not rows.missing, f"{chapter} says what was found before all its runs are there"
-    assert FINDINGS[chapter].told(rows)  # names the sentence if the rows do not bear it
+    assert FINDINGS[chapter].sentence(rows)  # names the sentence if the rows do not bear it
 
 
 @pytest.mark.parametrize("chapter", FINDINGS)
@@ -57,7 +57,7 @@ def raised_keys():
 def test_a_sentence_that_rows_contradict_is_named(chapter, change):
     rows = worse(findings.load(chapter), change)
     with pytest.raises(ValueError, match="no longer true of the rows") as error:
-        FINDINGS[chapter].told(rows)
+        FINDINGS[chapter].sentence(rows)
     assert FINDINGS[chapter].text.partition("{")[0] in str(error.value)
 
 
