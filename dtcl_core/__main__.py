@@ -8,11 +8,12 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from . import __version__
 from .checks import closest
-from .console import STOPPED, interrupts_held, steady_output
+from .console import STOPPED, interrupts_held, nothing_collected, steady_output
 from .presets import ENGINES, EXPERIMENTS, PRESETS
 
 
@@ -177,10 +178,11 @@ def performed(options: argparse.Namespace) -> int:
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
         check_store(getattr(options, "results", None), options.command)
-        with interrupts_held():
+        with interrupts_held(), nothing_collected():
             from .launch import commands  # not before: it takes seconds
 
-        return commands.COMMANDS[options.command](options)
+        with nothing_collected() if options.command == "status" else nullcontext():
+            return commands.COMMANDS[options.command](options)
     except ModuleNotFoundError as missing:
         if missing.name not in ("pandas", "scipy", "tqdm"):
             raise

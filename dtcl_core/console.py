@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -83,6 +84,18 @@ def interrupts_held() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
     if asked:
         raise KeyboardInterrupt
+
+
+@contextmanager
+def nothing_collected() -> Iterator[None]:
+    """No garbage collection in the block: imports and lists that live as long as the process hold none, and it costs a tenth."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 def stop_requests(time_limit: float | None) -> Callable[[], bool]:

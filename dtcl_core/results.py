@@ -97,6 +97,24 @@ def check_row(row: Any) -> None:
         raise ValueError(f"its key {row['key']!r} does not follow from its configuration ({run.key})")
 
 
+_SOUND: set[bytes] = set()  # hashes of lines that `check_row` found sound: a process reads the same rows many times
+
+
+def sound_row(line: str) -> dict[str, Any] | None:
+    """A line as a row; None for one of another `REVISION`, sound, but its numbers mean something else.
+
+    Raises:
+        ValueError: for a line that cannot be trusted.
+    """
+    row, mark = json.loads(line), hashlib.sha256(line.encode()).digest()
+    if mark not in _SOUND:
+        if isinstance(row, dict) and row.get("revision", REVISION) != REVISION and row.get("digest") == digest(row):
+            return None
+        check_row(row)
+        _SOUND.add(mark)
+    return row
+
+
 def in_todays_terms(row: dict[str, Any]) -> dict[str, Any]:
     """A sound row with its run as it would be written today.
 
@@ -148,8 +166,8 @@ def shard_lines(shards: Iterable[Path]) -> Iterator[tuple[Path, int, str]]:
             warnings.warn(f"{shard.name} is left out: {error.strerror}", stacklevel=3)
             continue
         if shard.stem.rpartition("-")[2] != content_hash(content):
-            told = "is not as it was written, or was renamed: its name ends with a hash of what it held; sound lines of it are used"
-            warnings.warn(f"{shard.name} {told}", stacklevel=3)
+            why = "is not as it was written, or was renamed: its name ends with a hash of what it held; sound lines of it are used"
+            warnings.warn(f"{shard.name} {why}", stacklevel=3)
         for number, line in enumerate(content.decode("utf-8", errors="replace").splitlines(), 1):
             if line.strip():
                 yield shard, number, line
@@ -211,8 +229,8 @@ class Store:
 
     def add_trace(self, trace: Trace) -> None:
         """Write what a run recorded; a later trace of the same run replaces it."""
-        told = trace.to_dict()
-        write_whole(json.dumps({**told, "digest": digest(told)}, allow_nan=False) + "\n", self._trace_path(trace.key))
+        entry = trace.to_dict()
+        write_whole(json.dumps({**entry, "digest": digest(entry)}, allow_nan=False) + "\n", self._trace_path(trace.key))
 
     def trace(self, run: Run) -> Trace | None:
         """What a run recorded; None, with a warning that names the file, if it cannot be trusted."""
@@ -220,10 +238,10 @@ class Store:
         if not path.exists():
             return None
         try:
-            told = json.loads(path.read_bytes().decode("utf-8", errors="replace"))
-            if isinstance(told, dict) and told.pop("digest", None) != digest(told):
+            entry = json.loads(path.read_bytes().decode("utf-8", errors="replace"))
+            if isinstance(entry, dict) and entry.pop("digest", None) != digest(entry):
                 raise ValueError("it is not as it was written (its digest differs)")
-            trace = Trace.from_dict(told)
+            trace = Trace.from_dict(entry)
             if trace.key != run.key or len(trace.loss) != run.protocol.epochs:
                 raise ValueError("it belongs to another run")
         except UNREADABLE as error:
@@ -241,16 +259,11 @@ class Store:
         self.conflicts = {}
         for shard, number, line in shard_lines(sorted(self.rows_path.glob("*.jsonl"))):
             try:
-                row = json.loads(line)
-                if (
-                    isinstance(row, dict)
-                    and row.get("revision", REVISION) != REVISION
-                    and row.get("digest") == digest(row)
-                ):
-                    continue  # sound, but its numbers mean something else
-                check_row(row)
+                row = sound_row(line)
             except UNREADABLE as error:
                 warnings.warn(f"{shard.name}, line {number} is left out: {error}", stacklevel=2)
+                continue
+            if row is None:
                 continue
             shown = row["digest"] in pinned.get(row["key"], ())
             row = {**in_todays_terms(row), "shard": shard.name}
@@ -269,8 +282,8 @@ class Store:
             )
         for key in pinned.keys() & best.keys():
             if best[key][1]["digest"] not in pinned[key]:
-                told = f"the pinned row of run {key} is not here; that of {best[key][1]['shard']} is shown instead."
-                warnings.warn(told, stacklevel=2)
+                missing = f"the pinned row of run {key} is not here; that of {best[key][1]['shard']} is shown instead."
+                warnings.warn(missing, stacklevel=2)
         return {key: row for key, (_, row) in best.items()}
 
     def pinned(self) -> dict[str, set[str]]:
@@ -334,8 +347,8 @@ def default_store(preset: str) -> Store:
 
 def _age(row: dict[str, Any]) -> float:
     """When a row was made, in seconds."""
-    told = datetime.fromisoformat(row["provenance"]["created"])
-    return (told if told.tzinfo else told.replace(tzinfo=timezone.utc)).timestamp()
+    made = datetime.fromisoformat(row["provenance"]["created"])
+    return (made if made.tzinfo else made.replace(tzinfo=timezone.utc)).timestamp()
 
 
 def disagree(one: dict[str, Any], other: dict[str, Any]) -> bool:

@@ -1,5 +1,6 @@
 """The command line at its edges: closed streams, readers that leave, Ctrl-C at any time, stores that are not there."""
 
+import gc
 import json
 import os
 import pty
@@ -306,3 +307,13 @@ def test_status_reads_each_file_once_and_makes_each_run_once(tmp_path, monkeypat
     distinct = {run for experiment in REGISTRY.values() for preset in PRESETS for run in experiment.runs(preset)}
     assert len(runs) < 1.5 * len(distinct), "an experiment made the runs of another again"
     assert 5 * len(protocols) < len(runs), "a protocol was made for each run"
+
+
+def test_status_lists_without_collecting_garbage_and_leaves_that_as_it_was(tmp_path, monkeypatch):
+    from dtcl_core.launch import commands
+
+    states = []
+    for command in ("status", "audit"):
+        monkeypatch.setitem(commands.COMMANDS, command, lambda options: states.append(gc.isenabled()) or 0)
+        assert command_line.main([command, "--results", str(tmp_path)]) == 0 and gc.isenabled()
+    assert states == [False, True]

@@ -70,6 +70,21 @@ def test_a_torn_last_line_costs_that_line_only(store):
         assert store.rows().keys() == {Run(seed=s).key for s in (0, 1)}
 
 
+def test_a_line_is_checked_once_a_process_and_again_when_it_differs(store, monkeypatch):
+    path, checked, check = store.add([row(Run(seed=s)) for s in range(3)]), [], results.check_row
+    monkeypatch.setattr(results, "_SOUND", set())
+    monkeypatch.setattr(results, "check_row", lambda one: (checked.append(one["key"]), check(one)))
+    first = store.rows()
+    first[Run(seed=0).key]["metrics"]["0.01"]["test_id"] = 2.0
+    again = store.rows()
+    assert len(checked) == 3 and again[Run(seed=0).key]["metrics"] == row(Run(seed=0))["metrics"], "rows are one's own"
+    path.write_text(path.read_text().replace('"seed": 1,', '"seed": 4,'))
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="line 2 is left out"):
+            assert store.rows().keys() == {Run(seed=s).key for s in (0, 2)}
+    assert len(checked) == 5, "an unsound line is never taken as known"
+
+
 def rows_and_warnings(store):
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
