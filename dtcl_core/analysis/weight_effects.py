@@ -87,6 +87,27 @@ def off_floor(
     return pd.DataFrame(means, columns=columns), pd.DataFrame(more, columns=columns)
 
 
+def counted(effects: pd.DataFrame) -> pd.DataFrame:
+    """Of how many choices the interval lies above zero, and of how many below, of those with two seeds or more.
+
+    Args:
+        effects: as from `by_choice`.
+
+    Returns:
+        Columns: metric, beside ("default", then each of `REFERENCES`), choices, above, below, by chance (how many would exclude
+        zero where nothing has an effect).
+    """
+    lines = []
+    for metric in METRICS:
+        for name in ("moved", *REFERENCES):
+            part = effects[(effects.metric == metric) & (effects[f"{name}_n"] > 1)]
+            part = part[part.variation != "default"] if name == "moved" else part
+            above, below = int((part[f"{name}_low"] > 0).sum()), int((part[f"{name}_high"] < 0).sum())
+            beside = "default" if name == "moved" else name
+            lines.append((metric, beside, len(part), above, below, 0.05 * len(part)))
+    return pd.DataFrame(lines, columns=["metric", "beside", "choices", "above", "below", "by chance"])
+
+
 def as_if(rows: pd.DataFrame, frame: pd.DataFrame, runs: Iterable[Run], choice: str) -> pd.DataFrame:
     """Rows in which the proposed methods are those made under one of `CHOICES`, the others as they are.
 

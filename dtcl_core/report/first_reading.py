@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from ..analysis import sensitivity
+from ..analysis import claims, first_verdicts, selection, sensitivity
+from ..analysis.contrasts import MIN_SEEDS, PROPOSED
+from ..analysis.intervals import paired_difference
 from ..config import Protocol, Run
+from ..data import LABEL_FRACTIONS
 from ..experiments import open_choices
+from . import tables
 
 NAMES = {"standard": "Standard CL", "color_jitter": "Oracle", "collapse": "Collapse"}
 TITLES = {
@@ -162,4 +166,42 @@ def fields(rows: pd.DataFrame, lengths: bool) -> str:
     for what, part in parts.items():
         lines.append(f"{len(part)} {what}{':' if part else ''}")
         lines += textwrap.wrap(", ".join(part), 78, initial_indent="    ", subsequent_indent="    ")
+    return "\n".join(lines)
+
+
+def leads(by: Mapping[str, claims.Evidence], methods: Sequence[str] = PROPOSED) -> str:
+    """What proposed methods have over the best baseline on Test-ID, as several bodies of evidence have it, in lines."""
+    lines = []
+    for method in methods:
+        lines.append(f"{tables.title(method)} over the best baseline, Test-ID:")
+        for name, e in by.items():
+            for share in LABEL_FRACTIONS:
+                mine, best = e.selected(method, "test_id", fraction=share), e.best_baseline("test_id", fraction=share)
+                gain = paired_difference(mine, best)
+                lines.append(f"    {name:<16}{100 * share:>3g} % of labels{str(gain):>26}  n = {gain.n}")
+    return "\n".join([*lines, ""])
+
+
+def otherwise(
+    plain: pd.DataFrame, other: pd.DataFrame, name: str, epochs: int, methods: Sequence[str] = PROPOSED
+) -> str:
+    """Claims 1 to 6 by the earlier rule, as two sets of rows of as many seeds have them, and the leads, in lines.
+
+    Args:
+        plain, other: rows; those of `other` were made by another choice.
+        name: of that choice.
+        epochs: of the runs.
+        methods: whose cells and leads are shown.
+    """
+    seen = other.seed.nunique()
+    lines = [f"{name}: {seen} seeds{'' if seen >= MIN_SEEDS else ', fewer than are compared'}"]
+    if seen >= MIN_SEEDS:
+        both = {"default": claims.Evidence(plain), "other": claims.Evidence(other)}
+        first, second = (claims.judge(e, range(1, 7)) for e in both.values())
+        lines.append(first_verdicts.otherwise(first, second, ("default", "other"), epochs))
+        for cell in selection.select(other[other.method.isin(methods) & (other.sigma == 50.0)]).itertuples():
+            if cell.discriminator == "global":
+                picked = f"{cell.tau_alpha:g}/{cell.tau_beta:g}"
+                lines.append(f"{tables.title(cell.method)}: validation selects {picked} then.")
+        lines.append(leads(both, methods))
     return "\n".join(lines)

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from ..analysis.intervals import accuracy_interval, paired_difference, unpaired_difference
-from ..analysis.selection import CONTEXT, SELECTION_FRACTION, compared, select
-from ..config import HYPERPARAMETERS, Run
+from ..analysis.selection import CONTEXT, SELECTION_FRACTION, compared, rows_of, select
+from ..config import HYPERPARAMETERS, TAU_ALPHAS, TAU_BETAS, Run
 from ..data import ColoredDigits
 from ..experiments import REGISTRY
 from ..experiments.core import validation_of
@@ -310,6 +310,55 @@ def selected_and_best(frame: pd.DataFrame, metric: str = "test_ood") -> pd.DataF
         )
     columns = ["method", "selected", "mean", "best", "its mean", "gap", "above 0.90", "cells", "n"]
     return pd.DataFrame(lines, columns=columns)
+
+
+def selected_and_best_in_paper(reported: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+    """The same in the paper's temperature tables (`reported.temperature_tables`), a line a method and metric.
+
+    Returns:
+        Columns: method, accuracy, selected and its value, best and its value, gap.
+    """
+    lines = []
+    for method, table in reported.groupby("method"):
+        cells = table.pivot(index=["tau_alpha", "tau_beta"], columns="metric", values="value")
+        pick = cells.validation.idxmax()
+        for metric in metrics:
+            top = cells[metric].idxmax()
+            selected, best = cells.loc[pick, metric], cells.loc[top, metric]
+            lines.append((title(method), SHORT[metric], _cell(pick), selected, _cell(top), best, best - selected))
+    return pd.DataFrame(lines, columns=["method", "accuracy", "selected", "value", "best", "its value", "gap"])
+
+
+def clipped(tau_min: float, num_domains: int = 2) -> pd.DataFrame:
+    """The posterior beyond which Eq. 3 gives tau_min, for the paper's grid: tau_alpha, then a column a tau_beta; NaN for never."""
+    beyond = 1 / num_domains + (np.array(TAU_ALPHAS)[:, None] - tau_min) / np.array(TAU_BETAS)
+    columns = [f"tau_beta {tau_beta:g}" for tau_beta in TAU_BETAS]
+    table = pd.DataFrame(np.where(beyond < 1, beyond, np.nan), columns=columns)
+    table.insert(0, "tau_alpha", [f"{tau_alpha:g}" for tau_alpha in TAU_ALPHAS])
+    return table
+
+
+def selected_at_fractions(frame: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+    """What is selected with more labels than `SELECTION_FRACTION`, beside what that selects, on the seeds that both have.
+
+    Returns:
+        Columns: method, labels; "at 1 %" and "here" (the cells); the means of each metric of the first cell, then of the second;
+        n. A line a method and larger fraction.
+    """
+    first, lines = select(frame), []
+    for fraction in sorted({*frame.label_fraction} - {SELECTION_FRACTION}):
+        here = select(frame, fraction)
+        for method in (m for m in ALL_METHODS if m in {*first.method} & {*here.method}):
+            both = [chosen[chosen.method == method] for chosen in (first, here)]
+            rows = [rows_of(frame, chosen) for chosen in both]
+            rows = [mine[(mine.label_fraction == fraction) & (mine.status == "ok")].set_index("seed") for mine in rows]
+            shared = sorted({*rows[0].index} & {*rows[1].index})
+            cells = [_cell(chosen[list(HYPERPARAMETERS)].iloc[0]) for chosen in both]
+            means = [mine.loc[shared, metric].mean() for mine in rows for metric in metrics]
+            lines.append((title(method), f"{fraction:g}", *cells, *means, len(shared)))
+    names = ["at 1 %", "here"]
+    of_both = [f"{SHORT[metric]} {name}" for name in names for metric in metrics]
+    return pd.DataFrame(lines, columns=["method", "labels", *names, *of_both, "n"])
 
 
 def _cell(values: Sequence[float]) -> str:

@@ -1,15 +1,18 @@
 """Tables on hand-made rows."""
 
+import math
+
 import pandas as pd
 import pytest
 from made_up_rows import frame, selected_rows
 from scipy import stats
 
 from dtcl_core import results
-from dtcl_core.analysis import reported, selection
+from dtcl_core.analysis import reported, selection, weight_effects
 from dtcl_core.config import Run
 from dtcl_core.data import ColoredDigits
 from dtcl_core.experiments import REGISTRY
+from dtcl_core.experiments.weight_choices import REFERENCES
 from dtcl_core.methods import METHODS
 from dtcl_core.report import tables
 
@@ -130,3 +133,42 @@ def test_description_counts_discriminators_and_heads_as_cells():
     assert "Standard CL                      0      5     70" in tables.describe(
         "projector_head", "laptop", heads, results.frame([])
     )
+
+
+@pytest.mark.parametrize("tau_min", [0.01, 0.05])
+def test_eq_3_is_tau_min_beyond_the_posterior_that_the_table_gives(tau_min):
+    table = tables.clipped(tau_min).set_index("tau_alpha")
+    for tau_alpha, line in table.iterrows():
+        for name, limit in line.items():
+            tau_beta = float(name.removeprefix("tau_beta "))
+            at = 1.0 if math.isnan(limit) else limit
+            value = float(tau_alpha) + tau_beta * (1 / 2 - at)
+            assert value >= tau_min - 1e-12 if math.isnan(limit) else value == pytest.approx(tau_min)
+    assert table.notna().any(axis=None) and table.isna().any(axis=None)
+
+
+def test_the_papers_selected_cells_are_those_it_marks():
+    table = tables.selected_and_best_in_paper(reported.temperature_tables(), ["test_ood", "test_id"])
+    main = reported.main_comparison().set_index(["method", "metric"]).value
+    assert len(table) == 4 and (table.gap >= 0).all()
+    for method in ("dw_pairs", "dw_negatives"):
+        mine = table[table.method == tables.title(method)].set_index("accuracy")
+        assert mine.value["Test-ID"] == main[method, "test_id"] and mine.value["Test-OOD"] == main[method, "test_ood"]
+
+
+def test_choices_are_counted_by_where_their_interval_lies():
+    lines = {"above": (0.1, 0.3), "below": (-0.3, -0.1), "open": (-0.1, 0.1), "default": (0.1, 0.2)}
+    effects = pd.DataFrame(
+        [
+            {"variation": name, "metric": "test_id"}
+            | {
+                f"{beside}{end}": v
+                for beside in ("moved", *REFERENCES)
+                for end, v in (("_low", low), ("_high", high), ("_n", 5))
+            }
+            for name, (low, high) in lines.items()
+        ]
+    )
+    found = weight_effects.counted(effects).query("metric == 'test_id'").set_index("beside")
+    assert found.loc["default", ["choices", "above", "below"]].tolist() == [3, 1, 1]
+    assert all(found.loc[name, ["choices", "above", "below"]].tolist() == [4, 2, 1] for name in REFERENCES)
