@@ -65,25 +65,40 @@ def compact(content: Mapping[str, Any]) -> str:
 fields_of: Callable[[type], tuple[dataclasses.Field, ...]] = cache(dataclasses.fields)
 
 
+def check_of(f: dataclasses.Field) -> Callable[[Any], Any] | None:
+    """What a field's value must pass, and comes out of as it is kept; None for a field that may hold anything."""
+    name, about = f.name, f.metadata
+    if "choices" in about:
+        return lambda value: checked_choice(name, value, about["choices"])
+    if "range" in about:
+        return lambda value: checked_number(name, value, **about["range"])
+    if "optional" in about:
+        return lambda value: None if value is None else checked_number(name, value, **about["optional"])
+    if "each" in about:
+
+        def check(value: Any) -> tuple[float, ...]:
+            length = about["length"]
+            if not isinstance(value, (tuple, list)) or not value or (length and len(value) != length):
+                raise ValueError(f"{name} must be {length or 'one or more'} numbers, got {value!r}.")
+            return tuple(checked_number(f"each of {name}", v, **about["each"]) for v in value)
+
+        return check
+    return None
+
+
+@cache
+def checks_of(kind: type) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+    """The fields of a class that are checked, and how."""
+    return tuple((f.name, check) for f in fields_of(kind) if (check := check_of(f)) is not None)
+
+
 @dataclass(frozen=True)
 class Checked:
     """Checks and normalises the fields of a frozen dataclass against their metadata."""
 
     def __post_init__(self) -> None:
-        for f in fields_of(type(self)):
-            value, name = getattr(self, f.name), f.name
-            if "choices" in f.metadata:
-                checked_choice(name, value, f.metadata["choices"])
-            elif "range" in f.metadata:
-                value = checked_number(name, value, **f.metadata["range"])
-            elif "optional" in f.metadata and value is not None:
-                value = checked_number(name, value, **f.metadata["optional"])
-            elif "each" in f.metadata:
-                length = f.metadata["length"]
-                if not isinstance(value, (tuple, list)) or not value or (length and len(value) != length):
-                    raise ValueError(f"{name} must be {length or 'one or more'} numbers, got {value!r}.")
-                value = tuple(checked_number(f"each of {name}", v, **f.metadata["each"]) for v in value)
-            object.__setattr__(self, name, value)
+        for name, check in checks_of(type(self)):
+            object.__setattr__(self, name, check(getattr(self, name)))
 
     def canonical(self) -> dict[str, Any]:
         """The fields that make up the key: all but those added later that stand at their "as before" value."""
