@@ -86,10 +86,12 @@ def check_of(f: dataclasses.Field) -> Callable[[Any], Any] | None:
     return None
 
 
-@cache
-def checks_of(kind: type) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
+def _checks(kind: type) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
     """The fields of a class that are checked, and how."""
     return tuple((f.name, check) for f in fields_of(kind) if (check := check_of(f)) is not None)
+
+
+checks_of: Callable[[type], tuple[tuple[str, Callable[[Any], Any]], ...]] = cache(_checks)
 
 
 @dataclass(frozen=True)
