@@ -387,6 +387,14 @@ def candidates_with_rows(
     return {name: each for name, each in found.items() if each is not None}
 
 
+def on_all_seeds(rows: Mapping[str, dict[str, Any]], sized: Protocol = FIRST) -> dict[str, pd.DataFrame]:
+    """`measured` of each candidate that has rows, on as many of its seeds as it has: one, two or six."""
+    found: dict[str, pd.DataFrame] = {}
+    for seeds in (1, SEEDS, SEEDS + MORE_SEEDS):
+        found |= candidates_with_rows(rows, seeds, sized)
+    return found
+
+
 def summary(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     """Candidates by misfit, smallest first: candidate, misfit, its term of each group, departures, cost and n (seeds)."""
     distances, by_name = table(tables), {candidate.name: candidate for candidate in CANDIDATES}
