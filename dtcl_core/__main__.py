@@ -13,7 +13,7 @@ from pathlib import Path
 
 from . import __version__
 from .checks import closest
-from .console import STOPPED, interrupts_held, nothing_collected, steady_output
+from .console import STOPPED, interrupts_held, libraries_kept, nothing_collected, steady_output
 from .presets import ENGINES, EXPERIMENTS, PRESETS
 
 
@@ -178,7 +178,7 @@ def performed(options: argparse.Namespace) -> int:
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
         check_store(getattr(options, "results", None), options.command)
-        with interrupts_held(), nothing_collected():
+        with interrupts_held(), libraries_kept():
             from .launch import commands  # not before: it takes seconds
 
         with nothing_collected() if options.command == "status" else nullcontext():

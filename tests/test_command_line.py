@@ -279,16 +279,23 @@ def test_an_audit_that_is_stopped_keeps_what_it_compared(tmp_path, monkeypatch, 
     assert found["stopped"] and len(found["rows"]) == 1 and found["rows"][0]["identical"] is True
 
 
-def test_status_loads_no_library_that_it_does_not_need(tmp_path):
-    code = """import sys
+@pytest.mark.parametrize("count", [0, 3])
+def test_status_loads_no_library_that_it_does_not_need(count, tmp_path):
+    """And those that it needs, PyTorch above all, are not searched for garbage."""
+    if count:
+        Store(tmp_path).add([row(run) for run in REGISTRY["main_table"].runs("core")[:count]])
+    code = """import gc, sys
 from dtcl_core.__main__ import main
+searched = []
+gc.callbacks.append(lambda phase, info: searched.append("torch" in sys.modules and not gc.get_freeze_count()))
 main(["status", "--results", sys.argv[1], "--device", "cpu"])
-print({"pandas", "scipy"} & set(sys.modules))"""
+print({"pandas", "scipy", "matplotlib", "sklearn", "ray"} & set(sys.modules))
+print(any(searched), gc.isenabled(), gc.get_freeze_count() > 100_000)"""
     done = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, env=environment(), check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("\nset()\n")
+    assert done.stdout.startswith(f"{count} rows in ") and done.stdout.endswith("\nset()\nFalse True True\n")
 
 
 def test_status_reads_each_file_once_and_makes_each_run_once(tmp_path, monkeypatch, capsys):

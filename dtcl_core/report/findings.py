@@ -54,6 +54,7 @@ class Finding:
         numbers: what fills them, from the chapter's rows.
         holds: whether the rows bear what the sentence says of its numbers.
         about: which of the chapter's runs it is about; None: all.
+        preset: whose runs it is about.
     """
 
     date: str
@@ -61,6 +62,7 @@ class Finding:
     numbers: Callable[[Rows], Numbers]
     holds: Callable[[Numbers], bool]
     about: Callable[[Run], bool] | None = None
+    preset: str = PRESET
 
     def part(self, rows: Rows) -> Rows:
         """Those of a chapter's rows that it is about."""
@@ -107,7 +109,7 @@ def show(chapter: str, runs: Sequence[Run], measured: pd.DataFrame) -> None:
         print(rows.missing)
     if finding is None or (part := finding.part(rows)).missing:
         return
-    if {run.key for run in runs} == {run.key for run in REGISTRY[chapter].runs(PRESET)}:
+    if {run.key for run in runs} == {run.key for run in REGISTRY[chapter].runs(finding.preset)}:
         try:
             display(Sentence(f"**Found, {finding.date}:** {finding.sentence(part)}"))
         except ValueError:
@@ -116,8 +118,11 @@ def show(chapter: str, runs: Sequence[Run], measured: pd.DataFrame) -> None:
 
 def load(name: str) -> Rows:
     """The rows that a finding is about: those of its chapter, or of the main table, or its part of them."""
-    rows = Rows(*notebook.obtain(name if name in REGISTRY else "main_table", PRESET, False, "auto"))
-    return FINDINGS[name].part(rows) if name in FINDINGS else rows
+    finding = FINDINGS.get(name)
+    preset = PRESET if finding is None else finding.preset
+    runs, measured = notebook.obtain(name if name in REGISTRY else "main_table", preset, False, "auto")
+    rows = Rows(runs, measured, preset)
+    return rows if finding is None else finding.part(rows)
 
 
 def comparison(rows: Rows) -> Numbers:
