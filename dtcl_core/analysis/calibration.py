@@ -321,6 +321,12 @@ class Choice:
         """The candidate that the rule takes of those compared; None while there is nothing to compare."""
         return decide(self.summary, self.within) if len(self.tables) > 1 else None
 
+    @property
+    def by_misfit(self) -> str:
+        """The candidate that would be taken, did the smaller misfit of all anchors decide last, as before two seeds had been seen."""
+        alike = self.summary[self.summary.misfit <= self.summary.misfit.min() + self.within]
+        return str(alike.sort_values(["departures", "cost", "misfit"]).candidate.iloc[0])
+
     def in_words(self) -> str:
         """Where the choice stands, in lines."""
         lines = [f"{len(self.first)} of {len(CANDIDATES)} candidates have their first seed."]
@@ -331,6 +337,8 @@ class Choice:
             lines.append(f"Misfits within {self.within:.2f} of the smallest fit alike.")
             if self.settled:
                 lines.append(f"The rule takes: {self.taken}.")
+                if (earlier := self.by_misfit) != self.taken:
+                    lines.append(f"By the last tie-break as first committed, the smaller misfit, it would take {earlier}.")
             else:
                 lines.append(f"Of these the rule would take: {self.taken}. Runs are missing, so nothing is settled.")
         return "\n".join(lines)

@@ -188,7 +188,7 @@ WENT_ON = (
     "discriminator's l2 100",
 )  # best on one seed
 LAST: tuple[str, ...] = ("dropout 0.25", "dropout 0.1")  # the two that fit best on two seeds
-TAKEN: str | None = None  # the reading that became the default
+TAKEN: str | None = "dropout 0.1"  # the reading that became the default
 
 
 def experiment(preset: str) -> list[dict[str, Any]]:

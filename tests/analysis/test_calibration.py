@@ -293,3 +293,14 @@ def test_the_first_reading_is_what_earlier_rows_were_trained_under():
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "FIRST"
     )
     assert {keyword.arg for keyword in call.keywords} == {f.name for f in fields(Protocol)}
+
+
+def test_a_choice_says_where_the_earlier_tie_break_would_have_taken_another():
+    summary = pd.DataFrame(
+        {"candidate": ["dropout 0.25", "dropout 0.1"], "misfit": [2.0, 2.2], "standard": [3.2, 1.9]}
+    ).assign(departures=2, cost=0.27)
+    for within, taken, said in ((0.3, "dropout 0.1", True), (0.1, "dropout 0.25", False)):
+        made = calibration.Choice(pd.Series(dtype=float), {"dropout 0.25": summary, "dropout 0.1": summary}, 6, True)
+        made.__dict__.update(summary=summary, within=within)
+        assert made.taken == taken and made.by_misfit == "dropout 0.25"
+        assert ("it would take dropout 0.25." in made.in_words()) is said

@@ -41,6 +41,7 @@ def test_a_row_is_made_again_bit_for_bit_with_its_stack(trained):
 def test_a_bent_number_is_found(trained, tmp_path, capsys):
     def bend(rows):
         rows[0]["metrics"]["0.01"]["test_ood"] += 1e-3
+        rows[0]["draws"]["0.01"]["test_ood"] = [each + 1e-3 for each in rows[0]["draws"]["0.01"]["test_ood"]]
         return rows
 
     store = changed(trained, tmp_path, bend)
