@@ -256,6 +256,7 @@ def test_what_the_rule_said_of_the_rows_is_written_down():
 
 
 def test_what_is_asked_for_follows_what_the_rule_said(monkeypatch):
+    monkeypatch.setattr(readings, "TAKEN", None)
     asked = readings.asked(readings.FIRST)
     by_seed = {seed: {run for run in asked if run.seed == readings.FIRST_SEED + seed} for seed in range(6)}
     each = {run for c in calibration.CANDIDATES for run in calibration.runs(c, 1)}
