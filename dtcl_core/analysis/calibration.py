@@ -338,7 +338,9 @@ class Choice:
             if self.settled:
                 lines.append(f"The rule takes: {self.taken}.")
                 if (earlier := self.by_misfit) != self.taken:
-                    lines.append(f"By the last tie-break as first committed, the smaller misfit, it would take {earlier}.")
+                    lines.append(
+                        f"By the last tie-break as first committed, the smaller misfit, it would take {earlier}."
+                    )
             else:
                 lines.append(f"Of these the rule would take: {self.taken}. Runs are missing, so nothing is settled.")
         return "\n".join(lines)

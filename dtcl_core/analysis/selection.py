@@ -11,12 +11,14 @@ that is compared has fewer finished ones than others. Ties go to the smaller tau
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from .. import results
 from ..config import HYPERPARAMETERS, Run, protocol_hash
 from ..experiments.core import FRESH_SEED
 
@@ -108,6 +110,38 @@ def held_out(frame: pd.DataFrame) -> pd.DataFrame:
         rows_of(frame[frame.seed == s], select(frame[frame.seed != s], shared_seeds=SHARED_SEEDS - 1)) for s in seeds
     ]
     return pd.concat(parts, ignore_index=True) if parts else frame
+
+
+def by_draw(rows: Iterable[Mapping[str, Any]], metrics: Sequence[str]) -> pd.DataFrame:
+    """What is selected with one draw of labels instead of their mean, as the paper must have done, and measured with the same draw.
+
+    Args:
+        rows: as `results.Store.rows` gives them; those of a protocol with one draw are left out.
+        metrics: accuracies.
+
+    Returns:
+        A line a context and draw: draw, those of `CELL`, the metrics at 1 % of labels (means over seeds) and n.
+    """
+    fraction = f"{SELECTION_FRACTION:g}"
+    drawn = [row for row in rows if len(row.get("draws", {}).get(fraction, {}).get("validation", ())) > 1]
+    count = min((len(row["draws"][fraction]["validation"]) for row in drawn), default=0)
+    parts = []
+    for draw in range(count):
+        frame = results.frame([_with_draw(row, draw) for row in drawn])
+        mine = rows_of(frame, select(frame))
+        mine = mine[(mine.label_fraction == SELECTION_FRACTION) & (mine.status == "ok")]
+        by = mine.groupby(list(CELL), dropna=False)
+        parts.append(by[list(metrics)].mean().assign(n=by.seed.nunique(), draw=draw).reset_index())
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=[*CELL, *metrics, "n", "draw"])
+
+
+def _with_draw(row: Mapping[str, Any], draw: int) -> dict[str, Any]:
+    """A row as it would be, had its labels been drawn once."""
+    one = {
+        fraction: {name: each[min(draw, len(each) - 1)] for name, each in scores.items()}
+        for fraction, scores in row["draws"].items()
+    }
+    return {**row, "metrics": one}
 
 
 def _names(table: pd.DataFrame) -> list[tuple]:

@@ -245,6 +245,27 @@ def selected_cells(cells: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFram
     return shown.rename(columns={"validation": "mean validation"})
 
 
+def single_draws(drawn: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
+    """What single draws of labels select and measure, a line a method (and protocol, where there are several).
+
+    Args:
+        drawn: of `selection.by_draw`.
+        metrics: accuracies.
+
+    Returns:
+        Columns: method, cells (how many different ones are selected), most often (the cell, and by how many draws), and of each
+        metric the median draw's mean over seeds, the lowest's and the highest's; draws.
+    """
+    lines = []
+    for (method, _), mine in drawn.groupby(["method", "protocol"], sort=False):
+        cells = [_cell(values) for values in mine[list(HYPERPARAMETERS)].itertuples(index=False)]
+        often, count = Counter(cells).most_common(1)[0]
+        ranges = [mine[metric].quantile(at) for metric in metrics for at in (0.5, 0.0, 1.0)]
+        lines.append((title(method), len(set(cells)), f"{often} ({count})", *ranges, len(mine)))
+    names = [f"{SHORT[metric]}{end}" for metric in metrics for end in ("", " lowest", " highest")]
+    return pd.DataFrame(lines, columns=["method", "cells", "most often", *names, "draws"])
+
+
 def cell_means(frame: pd.DataFrame, metrics: Sequence[str], label_fraction: float = SELECTION_FRACTION) -> pd.DataFrame:
     """A line a configuration: its context, hyperparameters, mean of each metric over seeds, and n seeds."""
     rows = frame[(frame.label_fraction == label_fraction) & (frame.status == "ok")]

@@ -1,10 +1,12 @@
 """Model selection on hand-made rows."""
 
 import pytest
-from made_up_rows import frame
+from made_up_rows import frame, with_draws
 
 from dtcl_core.analysis import selection
 from dtcl_core.analysis.contrasts import Evidence
+from dtcl_core.config import Protocol, Run
+from dtcl_core.report import tables
 
 
 def test_selection_takes_the_best_mean_validation_at_one_percent():
@@ -124,3 +126,30 @@ def test_a_close_selection_is_shown_with_what_it_decides():
         selection.runners_up(frame(clear), ["test_ood"]).empty
         and len(selection.runners_up(frame(clear), ["test_ood"], 0.2)) == 2
     )
+
+
+def test_each_draw_of_labels_selects_for_itself():
+    """At tau 0.1 draws alternate between 0.6 and 0.9 on validation, at 0.2 all are at 0.7: the means select 0.1, half of the draws 0.2."""
+    protocol, rows = Protocol(label_draws=4), []
+    for tau, validation, test in ((0.1, [0.6, 0.9, 0.6, 0.9], 0.8), (0.2, [0.7] * 4, 0.5)):
+        for seed in (0, 1):
+            run = Run(tau_alpha=tau, seed=seed, protocol=protocol)
+            scores = {"validation": 0.75, "test_id": test, "test_ood": test, "d_test_id": 0.5}
+            row = with_draws(
+                {
+                    "key": run.key, "run": run.to_dict(), "status": "ok", "provenance": {"created": "2026-01-01"},
+                    "shard": "s", "metrics": {"0.01": scores, "1.0": scores},
+                }
+            )  # fmt: skip
+            row["draws"]["0.01"] |= {"validation": validation, "test_id": [test + d / 100 for d in range(4)]}
+            rows.append(row)
+    found = selection.by_draw(rows, ["test_id"]).sort_values("draw")
+    assert found.tau_alpha.tolist() == [0.2, 0.1, 0.2, 0.1] and found.n.tolist() == [2] * 4
+    assert found.test_id.tolist() == pytest.approx([0.5, 0.81, 0.52, 0.83])
+    (line,) = tables.single_draws(found, ["test_id"]).to_dict("records")
+    assert line["cells"] == 2 and line["draws"] == 4 and line["most often"] in ("0.1 (2)", "0.2 (2)")
+    assert (line["Test-ID lowest"], line["Test-ID highest"]) == pytest.approx((0.5, 0.83))
+    (run,) = {Run(protocol=Protocol(label_draws=1))}
+    single = {**rows[0], "run": run.to_dict(), "key": run.key}
+    del single["draws"]
+    assert selection.by_draw([single], ["test_id"]).empty
