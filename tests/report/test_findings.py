@@ -115,3 +115,9 @@ def test_rows_know_what_is_missing():
         Rows(runs, measured).missing == ""
         and Rows(runs, pd.DataFrame({"key": []})).missing == f"not yet run: {len(runs)} of {len(runs)}"
     )
+
+
+def test_the_introduction_says_whose_rows_it_shows():
+    """Its findings are of the first reading, and so says its text; when they are of another, it is time to rewrite both."""
+    shown = "These pages show the first reading." in (ROOT / "book/intro.md").read_text()
+    assert shown == (findings.PRESET == "first")
