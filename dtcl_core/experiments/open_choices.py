@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..config import Protocol
+from .readings import FIRST
 from .weight_choices import CHOICES, PAPER_CELLS
 
 SHORT_EPOCHS, FULL_EPOCHS = 60, 400
@@ -93,7 +94,7 @@ STARTING: Mapping[str, Any] = {
     "color_clipping": "clip",
     "symmetric": False,
 }
-START = Protocol(**STARTING)
+START = replace(FIRST, **STARTING)
 
 UNCHANGED = Variation("start")
 VARIATIONS = (

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..config import Protocol
+from .readings import FIRST
 
 # What only methods with a domain weight see, one choice changed at a time.
 CHOICES: Mapping[str, Mapping[str, Any]] = {
@@ -50,7 +51,7 @@ def choice_of(protocol: Protocol) -> str:
     Raises:
         ValueError: if it makes none of them.
     """
-    default, fields = Protocol(), {name for changes in CHOICES.values() for name in changes}
+    default, fields = FIRST, {name for changes in CHOICES.values() for name in changes}
     made = {name: getattr(protocol, name) for name in fields if getattr(protocol, name) != getattr(default, name)}
     for name, changes in CHOICES.items():
         if made == changes:

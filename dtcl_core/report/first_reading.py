@@ -14,6 +14,7 @@ from ..analysis.intervals import paired_difference
 from ..config import Protocol, Run
 from ..data import LABEL_FRACTIONS
 from ..experiments import open_choices
+from ..experiments.readings import FIRST
 from . import tables
 
 NAMES = {"standard": "Standard CL", "color_jitter": "Oracle", "collapse": "Collapse"}
@@ -154,7 +155,7 @@ def seeds_elsewhere(unseen: pd.DataFrame) -> str:
 
 def fields(rows: pd.DataFrame, lengths: bool) -> str:
     """The fields of `Protocol` by whether something that was run changes them; `lengths`: runs of several lengths are there."""
-    default = Protocol()
+    default = FIRST
     stored = [v for v in open_choices.ALL if v.name in set(rows.variation)]
     tried = [v.protocol(default.epochs, other) for v in stored for other in open_choices.PROBES]
     names = [field.name for field in dataclasses.fields(Protocol)]
