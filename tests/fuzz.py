@@ -75,8 +75,10 @@ def with_copied_row(store: Store, rng: random.Random) -> str:
     """A shard such as another machine might leave: a sound row of a run that is there, with another number and age."""
     row = dict(rng.choice(list(store.rows().values())))
     del row["shard"], row["digest"]
-    row["metrics"] = json.loads(json.dumps(row["metrics"]))
-    row["metrics"]["0.01"]["test_ood"] = rng.random()
+    row = json.loads(json.dumps(row))
+    row["metrics"]["0.01"]["test_ood"] = another = rng.random()
+    if "draws" in row:
+        row["draws"]["0.01"]["test_ood"] = [another] * len(row["draws"]["0.01"]["test_ood"])
     created = f"{rng.randrange(1990, 2100)}-01-01T00:00:00+00:00"
     return store.add([{**row, "provenance": {**row["provenance"], "created": created}}]).name
 
