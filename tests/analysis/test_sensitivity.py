@@ -11,7 +11,7 @@ from dtcl_core.analysis import intervals, reported, sensitivity, weight_effects
 from dtcl_core.analysis.sensitivity import GROUPS
 from dtcl_core.config import METRICS, Protocol, Run
 from dtcl_core.data import LABEL_FRACTIONS
-from dtcl_core.experiments import REGISTRY, open_choices, weight_choices
+from dtcl_core.experiments import REGISTRY, open_choices, readings, weight_choices
 from dtcl_core.experiments.open_choices import (
     CELLS,
     FULL_EPOCHS,
@@ -216,7 +216,7 @@ def test_the_rule_prefers_the_plain_then_the_cheap_among_those_that_fit_alike():
         sensitivity.decide(ranking())
 
 
-def test_the_default_protocol_is_what_the_rule_takes():
+def test_the_first_reading_is_what_its_rule_takes():
     runs = REGISTRY["sensitivity"].runs("core")
     rows = sensitivity.with_choices(results.Store().load(runs), runs)
     full = sensitivity.portions(rows).full
@@ -225,7 +225,7 @@ def test_the_default_protocol_is_what_the_rule_takes():
         sensitivity.at_freeze(full)
     )
     chosen = next(v for v in VARIATIONS if v.name == taken.variation)
-    assert chosen.protocol(FULL_EPOCHS, taken.probe) == Protocol()
+    assert chosen.protocol(FULL_EPOCHS, taken.probe) == readings.FIRST
 
 
 def test_a_wider_network_costs_more():
