@@ -403,3 +403,13 @@ def load(path: str | Path | None = None) -> pd.DataFrame:
         `protocol` is a short hash of the protocol.
     """
     return Store(path).load()
+
+
+def encoder(row: dict[str, Any], path: str | Path | None = None) -> Encoder | None:
+    """The trained network of a row, if it was kept; see `Store.encoder`.
+
+    Args:
+        row: as `Store.rows` gives it.
+        path: a results folder; None means the project's own.
+    """
+    return Store(path).encoder(row)
