@@ -48,6 +48,7 @@ first two seeds (`adversary_runs`): the features whose best cell has the higher 
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -82,6 +83,7 @@ FINALISTS = 2
 COSTLY = 3.0  # times the multiplications of the literal reading
 RESAMPLED, PERCENTILE = 2000, 90
 CAP = 4.0  # units of chance
+WIDTH = 80  # of a line on a page
 CHANCE = 0.5
 FLOOR = 0.005  # least deviation over seeds: half of what 1,154 test images resolve
 FRACTIONS = (0.01, 0.1, 1.0)
@@ -343,7 +345,7 @@ class Choice:
                     )
             else:
                 lines.append(f"Of these the rule would take: {self.taken}. Runs are missing, so nothing is settled.")
-        return "\n".join(lines)
+        return "\n".join(textwrap.fill(line, WIDTH, subsequent_indent="    ") for line in lines)
 
 
 def choice(rows: Mapping[str, dict[str, Any]], sized: Protocol = FIRST, seeds: int | None = None) -> Choice:

