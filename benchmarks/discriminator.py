@@ -4,6 +4,7 @@ python benchmarks/discriminator.py
 """
 
 import time
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -14,15 +15,20 @@ from torch.nn import functional as F
 BATCHES, DOMAINS, WIDTHS, REPEATS = (256, 1024), (2, 10, 50), (128, 512, 2048), 15
 
 
-def fastest(call) -> float:
-    """Milliseconds of the fastest of several calls, after one that is not counted."""
-    call()
-    seconds = []
-    for _ in range(REPEATS):
-        began = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - began)
-    return 1e3 * min(seconds)
+def in_turns(calls) -> dict[str, float]:
+    """Milliseconds of processor time of the fastest of several calls of each, taking turns, after one that is not counted."""
+    taken = {name: [] for name in calls}
+    for number in range(REPEATS + 1):
+        for name, call in calls.items():
+            began = time.process_time()
+            call()
+            if number:
+                taken[name].append(time.process_time() - began)
+    return {f"{name}_ms": round(1e3 * min(seconds), 2) for name, seconds in taken.items()}
+
+
+def step(loss_fn, z0, z1, domains) -> None:
+    loss_fn(z0, z1, domains).backward()
 
 
 def main() -> None:
@@ -48,11 +54,10 @@ def main() -> None:
             "given": DomainWeightedInfoNCELoss(num_domains=count, discriminator=Given()),
             "fitted": DomainWeightedInfoNCELoss(num_domains=count),
         }
-        row = {"batch": batch, "width": width, "domains": count}
-        for name, loss_fn in losses.items():
-            row[f"{name}_ms"] = round(fastest(lambda loss_fn=loss_fn: loss_fn(z0, z1, domains).backward()), 2)
         both, twice = F.normalize(torch.cat([z0, z1]).detach(), dim=-1), domains.repeat(2)
-        row["fit_ms"] = round(fastest(lambda both=both, twice=twice, count=count: fitting.fit(both, twice, count)), 2)
+        calls = {name: partial(step, loss_fn, z0, z1, domains) for name, loss_fn in losses.items()}
+        calls["fit"] = partial(fitting.fit, both, twice, count)
+        row = {"batch": batch, "width": width, "domains": count, **in_turns(calls)}
         print(row, flush=True)
         rows.append({**row, **origin(torch.device("cpu"))})
     write(Path(__file__).parent / "discriminator_cpu.csv", rows)
