@@ -119,7 +119,7 @@ def status(options: argparse.Namespace) -> int:
             store, present = stores[preset == "smoke"], rows[preset == "smoke"]
             runs = {run.key: run for run in experiment.runs(preset, validation=validations[preset == "smoke"])}
             left = [run for key, run in runs.items() if key not in present or lacks_trace(run, store)]
-            images = sum(local.image_epochs(run) for run in left)
+            images = pace.images(left)
             lines.append(
                 {
                     "experiment": name,
@@ -141,6 +141,7 @@ def status(options: argparse.Namespace) -> int:
         "device": str(device),
         "seconds_an_image": pace.seconds or None,
         "core_seconds_an_image": pace.core_seconds,
+        "jitter": pace.jitter,
         "pace_of": pace.source,
         "experiments": lines,
     }
@@ -171,7 +172,8 @@ def described(found: dict[str, Any]) -> list[str]:
         return [*said, f"There is no telling how long the rest takes: {found['pace_of']}."]
     epoch = found["seconds_an_image"] * Protocol().split_sizes[0]
     device, rows = found["device"], found["pace_of"]
-    said.append(f"Time left is for one process on {device}, at {epoch:.3g} s a run-epoch, the median of {rows};")
+    said.append(f"Time left is for one process on {device}, at {epoch:.3g} s a run-epoch, the median of {rows},")
+    said.append(f"and {found['jitter']:.2g} times that with colour jitter;")
     if found["core_seconds_an_image"] is not None:
         said.append(
             "core-hours are the same times its threads; a process a core, with --shard I/N each, shares them out."

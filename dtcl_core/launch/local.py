@@ -8,10 +8,11 @@ one left behind.
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
@@ -140,41 +141,66 @@ class Pace(NamedTuple):
         seconds: an image took a run, by the clock of one process; 0 if there is no row to tell.
         core_seconds: the same times threads; None if no row tells its threads.
         source: which rows say so.
+        jitter: how many times as long an image took with colour jitter; 1 if no row tells.
     """
 
     seconds: float
     core_seconds: float | None
     source: str
+    jitter: float = 1.0
+
+    def images(self, runs: Iterable[Run]) -> float:
+        """How many images without colour jitter these runs' training is worth."""
+        return sum(image_epochs(run) * (self.jitter if stream_of(run).jitter else 1.0) for run in runs)
 
 
 def seconds_an_image(rows: Sequence[dict], device: torch.device) -> Pace:
     """Median time that one image took a run, in the rows most like what would be trained on this device now.
 
-    What counts first is the path (trunk or PyTorch's operators, and precision), then the processor, then threads.
+    What counts first is the path (trunk or PyTorch's operators, and precision), then the processor, then threads, then the
+    reading of the paper (whatever tau_min, and for how long).
     """
     precision = resolve_precision("auto", device)
     trunk, path = pretrain.choose_trunk(Protocol(), device, precision)
-    now = machine(device)
+    now, reading = machine(device), json.loads(Protocol().text)
     usable = [r for r in rows if r["provenance"].get("device") == device.type and r["provenance"].get("seconds")]
     if not usable:
         return Pace(0.0, None, f"no row was trained on {device} yet")
 
     def likeness(row: dict) -> tuple[bool, ...]:
-        was = row["provenance"]
+        was, read = row["provenance"], row["run"]["protocol"]
         same_path = (bool(was.get("trunk")), was.get("precision")) == (trunk is not None, precision)
         same = [was.get(name) == now[name] for name in ("device_name", "threads")]
-        return (same_path, *same, was.get("threads") is not None)
+        same_reading = all(name in ("epochs", "tau_min") or read.get(name) == value for name, value in reading.items())
+        return (same_path, *same, was.get("threads") is not None, same_reading)
 
-    best = max(map(likeness, usable))
-    chosen = [row for row in usable if likeness(row) == best]
-    paces = [row["provenance"]["seconds"] / image_epochs(Run.from_dict(row["run"])) for row in chosen]
-    threads = [row["provenance"].get("threads") for row in chosen]
-    cores = [pace * count for pace, count in zip(paces, threads) if count]
+    likenesses = list(map(likeness, usable))
+    best = max(likenesses)
+    paces: dict[bool, list[float]] = {True: [], False: []}  # by whether colours are jittered
+    cores: dict[bool, list[float]] = {True: [], False: []}
+    any_reading: dict[bool, list[float]] = {True: [], False: []}
+    chosen = 0
+    for row, like in zip(usable, likenesses):
+        if like[:-1] != best[:-1]:
+            continue
+        run, threads = Run.from_dict(row["run"]), row["provenance"].get("threads")
+        jittered, pace = stream_of(run).jitter, row["provenance"]["seconds"] / image_epochs(run)
+        any_reading[jittered].append(pace)
+        if like == best:
+            chosen += 1
+            paces[jittered].append(pace)
+            cores[jittered] += [pace * threads] if threads else []
+    kind = not paces[False]  # without jitter, unless all rows have it
+    both = paces if paces[True] and paces[False] else any_reading
+    jitter = median(both[True]) / median(both[False]) if both[True] and both[False] else 1.0
+    counts = sorted(
+        {row["provenance"].get("threads") or 0 for row, like in zip(usable, likenesses) if like == best} - {0}
+    )
     where = "this processor" if best[1] else "other processors"
-    on = " and ".join(numbered(count, "thread") for count in sorted({count for count in threads if count}))
+    on = " and ".join(numbered(count, "thread") for count in counts)
     by = f"by {path}" if best[0] else f"by another path, as none is yet by {path}"
-    source = f"{numbered(len(chosen), 'row')} of {where}{f' on {on}' if on else ''} {by}"
-    return Pace(median(paces), median(cores) if cores else None, source)
+    source = f"{numbered(chosen, 'row')} of {where}{f' on {on}' if on else ''} {by}"
+    return Pace(median(paces[kind]), median(cores[kind]) if cores[kind] else None, source, jitter)
 
 
 def train_stack(

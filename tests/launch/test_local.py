@@ -1,5 +1,6 @@
 """Training what is missing, and the command line over it."""
 
+import json
 import os
 import re
 import signal
@@ -70,11 +71,11 @@ def test_what_runs_is_said_once_for_each_way(all_methods, monkeypatch):
     assert on_gpu.endswith("(the device is cuda): bfloat16, up to 2 runs at once.")
 
 
-def a_row(seconds, **provenance):
+def a_row(seconds, method="standard", changes=None, **provenance):
     """A row of a run of 10 image-epochs a second of `seconds`, as far as a pace is read from it."""
-    run = Run("standard", protocol=Protocol(epochs=2))
+    run = Run(method, protocol=Protocol(epochs=2, **(changes or {})))
     told = {"device": "cpu", "precision": "float32", "seconds": seconds * local.image_epochs(run)}
-    return {"run": run.to_dict(), "provenance": told | provenance}
+    return json.loads(json.dumps({"run": run.to_dict(), "provenance": told | provenance}))
 
 
 def test_the_pace_is_that_of_the_rows_most_like_what_would_run_now(monkeypatch):
@@ -84,7 +85,7 @@ def test_the_pace_is_that_of_the_rows_most_like_what_would_run_now(monkeypatch):
     paths = {"trunk": (object(), "the trunk for CPUs")}
     monkeypatch.setattr(pretrain, "choose_trunk", lambda *_: paths["trunk"])
     rows = [a_row(9.0, device="cuda", threads=None)]
-    assert local.seconds_an_image(rows, cpu) == (0.0, None, "no row was trained on cpu yet")
+    assert local.seconds_an_image(rows, cpu) == (0.0, None, "no row was trained on cpu yet", 1.0)
     expected = [  # from least to most like it, each with its pace, core-seconds and words
         (a_row(8.0), 8.0, None, "1 row of other processors by another path, as none is yet by the trunk for CPUs"),
         (a_row(7.0, device_name=here, threads=1), 7.0, 7.0, "of this processor on 1 thread by another path"),
@@ -99,6 +100,16 @@ def test_the_pace_is_that_of_the_rows_most_like_what_would_run_now(monkeypatch):
         assert words in pace.source
     rows += [a_row(1.0, device_name=here, trunk="t", threads=2), a_row(3.0, device_name=here, trunk="t", threads=2)]
     assert local.seconds_an_image(rows, cpu).seconds == pytest.approx(3.0), "not the median"
+    same = {"device_name": here, "trunk": "t", "threads": 2}
+    rows += [a_row(30.0, changes={"dropout": 0.3}, **same), a_row(2.0, changes={"tau_min": 0.05}, **same)]
+    assert local.seconds_an_image(rows, cpu).seconds == pytest.approx(2.5), (
+        "of another reading, or not of another tau_min"
+    )
+    rows += [a_row(6.0, "color_jitter", **same), a_row(9.0, "color_jitter", **same)]
+    pace = local.seconds_an_image(rows, cpu)
+    assert pace.seconds == pytest.approx(2.5) and pace.jitter == pytest.approx(3.0), "jitter is not a kind of its own"
+    oracle, plain = (Run(m, protocol=Protocol(epochs=3)) for m in ("color_jitter", "standard"))
+    assert pace.images([oracle, plain]) == pytest.approx(4 * local.image_epochs(plain))
     paths["trunk"] = (None, "PyTorch's operators (no compiler)")
     assert local.seconds_an_image(rows, cpu)[:2] == pytest.approx((7.0, 7.0)), "rows of another path were counted"
 
