@@ -5,8 +5,9 @@ be fitted to: standard contrastive learning and the oracle at all label fraction
 validation accuracy of the proposed methods at tau_beta = 0.1 and tau_alpha = 0.175 and 0.25, which the paper reports at chance.
 These cells are nobody's success, and take part in no verdict and no selection.
 
-1. Each candidate trains `settings` in full (400 epochs, 20 draws of labels) on two seeds that no experiment uses. The
-   temperature of standard contrastive learning is selected by validation at 1 % of labels, as the paper does.
+1. Each candidate trains `settings` in full (400 epochs, 20 draws of labels) on seeds that no experiment uses: one, two or six of
+   them, as point 4 says. The temperature of standard contrastive learning is selected by validation at 1 % of labels, as the
+   paper does.
 2. A distance is in units of chance: (measured - reported) / s, where s^2 = seed (1/n + 1/5) + draw (1/(20 n) + 1/5): n seeds of
    ours with 20 draws each, five of the paper's with one. `seed` and `draw` are variances within candidates, pooled over them.
 3. The misfit of a candidate is the mean over the three groups of anchors (standard, oracle, collapse) of the root mean square of
