@@ -84,8 +84,13 @@ def means(lines: pd.DataFrame, metric: str) -> pd.DataFrame:
     return _table(CELL, {cell: intervals.accuracy_interval(part[metric]) for cell, part in cells})
 
 
-def beside_standard(lines: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """What each method has more than standard contrastive learning with the same head and temperature, at the same place.
+def beside_standard(lines: pd.DataFrame, metric: str, tau_alpha: float | None = None) -> pd.DataFrame:
+    """What each method has more than standard contrastive learning with the same head, at the same place.
+
+    Args:
+        lines: from `probed`.
+        metric: of `METRICS`.
+        tau_alpha: temperature of the standard runs; None: of each method's own.
 
     Returns:
         A line a cell of `probed`, but the standard ones: the mean difference, paired by seed, its 95 % t interval, n, and a star
@@ -94,8 +99,9 @@ def beside_standard(lines: pd.DataFrame, metric: str) -> pd.DataFrame:
     plain = {cell[1:]: part.set_index("seed")[metric] for cell, part in lines.groupby(CELL) if cell[0] == "standard"}
     found = {}
     for cell, part in lines[lines.method != "standard"].groupby(CELL, sort=False):
-        if cell[1:] in plain:
-            found[cell] = intervals.paired_difference(part.set_index("seed")[metric], plain[cell[1:]])
+        beside = cell[1:] if tau_alpha is None else (*cell[1:-1], tau_alpha)
+        if beside in plain:
+            found[cell] = intervals.paired_difference(part.set_index("seed")[metric], plain[beside])
     return _starred(_table(CELL, found))
 
 

@@ -50,6 +50,10 @@ def test_differences_are_paired_by_seed_within_a_head_a_place_and_a_temperature(
     assert list(more.method) == ["Domain-Weighted Pairs", "Model-Aware Temperature"]
     np.testing.assert_allclose(more["mean"], [0.31 / 3, 0.0], atol=1e-12)
     assert list(more[""]) == ["*", " "] and list(more.n) == [3, 3]
+    lower = lines_of(standard__none__backbone=[0.4, 0.4, 0.4]).assign(tau_alpha=0.05)
+    beside = heads.beside_standard(pd.concat([lines, lower]), "test_ood", 0.05)
+    assert list(beside.method) == ["Domain-Weighted Pairs"], "beside a standard loss that was not run there"
+    assert beside["mean"].item() == pytest.approx(0.91 / 3) and beside.tau_alpha.item() != 0.05
     (between,) = heads.behind(lines[lines.method == "standard"], "test_ood").itertuples()
     assert between.mean == pytest.approx(1.1 / 3) and between.n == 3
     assert len(heads.means(lines, "test_ood")) == 5
