@@ -7,6 +7,8 @@ the row; nothing is trained for that.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 
 import pandas as pd
 import torch
@@ -62,11 +64,17 @@ def probed(runs: Iterable[Run], store: Store, fraction: float = 0.01) -> pd.Data
     Returns:
         A line a run and place, with columns `CELL`, seed and `METRICS`; a run that diverged has none.
     """
-    stored, lines = store.rows(), []
-    for run in runs:
-        row = stored.get(run.key)
-        if row is None or row["status"] != "ok":
-            continue
+    stored = store.rows()
+    sound = {run: stored[run.key] for run in runs if run.key in stored and stored[run.key]["status"] == "ok"}
+    return _probed(tuple((run, row["provenance"]["created"]) for run, row in sound.items()), store.path, fraction).copy()
+
+
+@lru_cache(maxsize=4)  # a page asks several times for the same
+def _probed(sound: tuple[tuple[Run, str], ...], path: Path, fraction: float) -> pd.DataFrame:
+    store, lines = Store(path), []
+    stored = store.rows()
+    for run, _ in sound:
+        row = stored[run.key]
         places = {"backbone": row["metrics"][str(fraction)]}
         if run.projector is not None and (encoder := store.encoder(row)) is not None:
             places["head"] = probed_behind(encoder, run, fraction)
