@@ -17,11 +17,13 @@ from ..analysis import calibration, contrasts, learned, reported, selection, wei
 from ..analysis.claims import HIGH
 from ..config import Protocol, Run
 from ..experiments import REGISTRY, readings, weight_choices
-from . import notebook, tables
+from ..results import default_store
+from . import heads, notebook, tables
 
 PRESET = "first"  # whose runs the findings are about
 METHODS = contrasts.PROPOSED
 RAISED = "tau_min 0.05"  # of `weight_choices.CHOICES`
+TAU, LOWER_TAU = 0.1, 0.05  # of `adaptive`
 Numbers = Mapping[str, Any]
 
 
@@ -55,6 +57,7 @@ class Finding:
         holds: whether the rows bear what the sentence says of its numbers.
         about: which of the chapter's runs it is about; None: all.
         preset: whose runs it is about.
+        chapter: whose runs it is about if its name is no chapter's; None: the main table's.
     """
 
     date: str
@@ -63,6 +66,7 @@ class Finding:
     holds: Callable[[Numbers], bool]
     about: Callable[[Run], bool] | None = None
     preset: str = PRESET
+    chapter: str | None = None
 
     def part(self, rows: Rows) -> Rows:
         """Those of a chapter's rows that it is about."""
@@ -120,7 +124,8 @@ def load(name: str) -> Rows:
     """The rows that a finding is about: those of its chapter, or of the main table, or its part of them."""
     finding = FINDINGS.get(name)
     preset = PRESET if finding is None else finding.preset
-    runs, measured = notebook.obtain(name if name in REGISTRY else "main_table", preset, False, "auto")
+    other = None if finding is None else finding.chapter
+    runs, measured = notebook.obtain(name if name in REGISTRY else other or "main_table", preset, False, "auto")
     rows = Rows(runs, measured, preset)
     return rows if finding is None else finding.part(rows)
 
@@ -204,6 +209,25 @@ def floors(rows: Rows) -> Numbers:
         name = method.removeprefix("dw_")
         for field in ("moved", "moved_low", "moved_high"):
             numbers[f"{name}_{field}"] = raised.loc[method, field]
+    return numbers
+
+
+def adaptive(rows: Rows) -> Numbers:
+    """What runs without a head have on Test-ID at tau_alpha 0.1, and more than the standard loss there and at 0.05."""
+    lines = heads.probed([run for run in rows.runs if run.projector is None], default_store(rows.preset))
+    mean = heads.means(lines, "test_id").set_index(["method", "tau_alpha"])["mean"]
+    numbers: dict[str, Any] = {"tau": TAU, "lower": LOWER_TAU, "n": int(lines.seed.nunique())}
+    numbers |= {
+        name: mean[tables.title("standard"), tau] for name, tau in {"plain": TAU, "plain_lower": LOWER_TAU}.items()
+    }
+    for name, tau in {"same": None, "lower": LOWER_TAU}.items():
+        more = heads.beside_standard(lines, "test_id", tau)
+        more = more[more.tau_alpha == TAU].set_index("method")
+        for method in (method for method in lines.method.unique() if method != "standard"):
+            short = method.removeprefix("dw_")
+            numbers[short] = mean[tables.title(method), TAU]
+            for field in ("mean", "low", "high"):
+                numbers[f"{short}_{name}_{field}"] = more.loc[tables.title(method), field]
     return numbers
 
 

@@ -66,7 +66,9 @@ def probed(runs: Iterable[Run], store: Store, fraction: float = 0.01) -> pd.Data
     """
     stored = store.rows()
     sound = {run: stored[run.key] for run in runs if run.key in stored and stored[run.key]["status"] == "ok"}
-    return _probed(tuple((run, row["provenance"]["created"]) for run, row in sound.items()), store.path, fraction).copy()
+    return _probed(
+        tuple((run, row["provenance"]["created"]) for run, row in sound.items()), store.path, fraction
+    ).copy()
 
 
 @lru_cache(maxsize=4)  # a page asks several times for the same
