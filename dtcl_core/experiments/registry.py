@@ -109,9 +109,8 @@ def heads_and_temperatures(preset: str) -> list[Setting]:
     The standard loss is there at the lowest temperatures that Eq. 3 gives the others too.
     """
     taus = (0.1,) if preset == "smoke" else (0.1, 0.15)
-    lowest = () if preset == "smoke" else (0.05,)
     cells = [
-        *({"method": "standard", "tau_alpha": tau} for tau in (*lowest, *taus)),
+        *({"method": "standard", "tau_alpha": tau} for tau in (0.05, *taus)),
         *({"method": method, "tau_alpha": tau, **more} for method, more in ADAPTIVE.items() for tau in taus),
     ]
     return [
