@@ -119,5 +119,42 @@ def test_rows_know_what_is_missing():
 
 def test_the_introduction_says_whose_rows_it_shows():
     """Its findings are of the first reading, and so says its text; when they are of another, it is time to rewrite both."""
-    shown = "These pages show the first reading." in (ROOT / "book/intro.md").read_text()
-    assert shown == (findings.PRESET == "first")
+    text = (ROOT / "book/intro.md").read_text()
+    shown = "These pages show the first reading." in text
+    assert shown == ('findings.said("taken")' in text) == (findings.PRESET == "first")
+
+
+def lines_of_heads(change=None):
+    """What `heads.probed` says of the chapter's runs, after a change of it."""
+    lines = findings.heads.probed(REGISTRY["heads_and_temperatures"].runs("core"), findings.default_store("core"))
+    return lines if change is None else lines.assign(**change(lines))
+
+
+CHANGED_HEADS = {
+    "negatives lead without a head": lambda f: {
+        "test_id": f.test_id.mask((f.method == "dw_negatives") & (f["head"] == "none"), 0.99)
+    },
+    "no lead behind a head": lambda f: {"test_id": f.test_id.mask(f["head"] != "none", 0.7)},
+    "a method that knows no domain is as good": lambda f: {"test_id": f.test_id.mask(f.method == "macl", 0.95)},
+    "heads hide nothing": lambda f: {"d_test_id": f.d_test_id.mask(f["head"] != "none", 0.9)},
+    "the unseen colour is told": lambda f: {"test_ood": f.test_ood.mask(f.method == "dw_pairs", 0.99)},
+}
+
+
+@pytest.mark.parametrize("change", CHANGED_HEADS.values(), ids=CHANGED_HEADS)
+def test_what_is_said_of_heads_and_temperatures_hangs_on_each_of_its_parts(change):
+    holds = FINDINGS["heads_and_temperatures"].holds
+    assert holds(findings.is_it_the_domain(lines_of_heads()))
+    assert not holds(findings.is_it_the_domain(lines_of_heads(change)))
+
+
+def test_a_lead_under_the_reading_since_taken_is_said_only_while_there_is_one():
+    bare = lines_of_heads()[lambda f: f["head"] == "none"]
+    holds = FINDINGS["taken"].holds
+    assert holds(findings.adaptive_of(bare))
+    assert not holds(findings.adaptive_of(bare.assign(test_id=bare.test_id.mask(bare.method == "standard", 0.95))))
+    assert not holds(findings.adaptive_of(bare.assign(test_id=0.9 + 0.01 * bare.seed)))
+
+
+def test_a_finding_can_be_shown_by_itself():
+    assert findings.said("lead").text == FINDINGS["lead"].sentence(findings.load("lead"))
