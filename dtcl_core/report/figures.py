@@ -438,3 +438,55 @@ def hiding(rows: pd.DataFrame, metrics: Sequence[str] = ("test_ood", "test_id"))
         axis.set(xlabel=METRIC_TITLES["d_test_id"], ylabel=METRIC_TITLES[metric])
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
+
+
+def with_and_without_head(lines: pd.DataFrame, metric: str = "test_id", hidden: str = "d_test_id") -> Figure:
+    """Accuracy by temperature, without a head and behind one, and what a head's output and its backbone tell of the domain.
+
+    Args:
+        lines: from `heads.probed`.
+        metric: of the embedding that people keep: means over seeds with 95 % intervals.
+        hidden: of both places, a line from the one to the other for each method; at the lowest temperature that all have.
+    """
+    figure, axes = plt.subplots(1, 3, figsize=(9.2, 3.9), layout="constrained")
+    behind = lines["head"] != "none"
+    panels = {"without a head": lines[~behind], "behind a head": lines[behind & (lines.place == "backbone")]}
+    order = [m for m in ALL_METHODS if m in set(lines.method)]
+    for axis, (name, part) in zip(axes, panels.items()):
+        for shift, method in enumerate(m for m in order if m in set(part.method)):
+            cells = part[part.method == method].groupby("tau_alpha")[metric]
+            found = {tau: accuracy_interval(values) for tau, values in cells}
+            at = np.array(list(found)) * 1.012 ** (shift - len(order) / 2)  # beside each other
+            style = method_style(method) | ({} if name == "without a head" else {"label": None})
+            axis.plot(at, [i.mean for i in found.values()], marker="o", markersize=5, **style)
+            axis.vlines(
+                at, [i.low for i in found.values()], [i.high for i in found.values()], color=method_color(method)
+            )
+        axis.set(title=f"{METRIC_TITLES[metric]}, {name}", xlabel=r"$\tau_\alpha$", xscale="log", ylim=(0.4, 1.02))
+        places = sorted(set(part.tau_alpha))
+        axis.set_xticks(places, [f"{p:g}" for p in places])
+        axis.minorticks_off()
+        axis.axhline(0.5, color="0.6", linewidth=0.8, linestyle=":")
+    told = lines[behind & (lines.tau_alpha == lines[behind].tau_alpha.mode().min())] if behind.any() else lines[behind]
+    shown = [m for m in order if m in set(told.method)]
+    for place, method in enumerate(shown):
+        mine = told[told.method == method]
+        by_place = {
+            where: accuracy_interval(mine.loc[mine.place == where, hidden].to_numpy()) for where in ("head", "backbone")
+        }
+        means = [i.mean for i in by_place.values()]
+        axes[2].plot(means, [place, place], color=method_color(method), linewidth=2)
+        axes[2].plot(means[0], place, "o", color=method_color(method), markerfacecolor="white", markersize=8)
+        axes[2].plot(means[1], place, "o", color=method_color(method), markersize=8)
+    axes[2].set(
+        title=METRIC_TITLES[hidden] + ", behind a head", xlim=(0.48, 1.02), ylim=(max(len(shown), 1) - 0.5, -0.5)
+    )
+    axes[2].set_yticks([])
+    axes[2].grid(axis="y", visible=False)
+    axes[2].axvline(0.5, color="0.6", linewidth=0.8, linestyle=":")
+    handles, labels = axes[0].get_legend_handles_labels()
+    for label, face in {"from the head's output": "white", "from the backbone": "0.3"}.items():
+        handles.append(plt.Line2D([], [], marker="o", linestyle="", color="0.3", markerfacecolor=face, markersize=8))
+        labels.append(label)
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize="small")
+    return figure

@@ -1,6 +1,7 @@
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 from made_up_rows import frame, selected_rows
 from matplotlib.collections import LineCollection
@@ -138,3 +139,22 @@ def test_digits_and_colours_are_drawn():
     assert tiles.shape == (56, 84, 3)
     assert np.allclose(tiles[:28, :28], data.split("train").images[0].permute(1, 2, 0))
     assert len(illustrations.color_distributions([0, 50], shown=20).axes) == 8
+
+
+def test_a_head_is_drawn_from_its_output_to_the_backbone_at_the_lowest_shared_temperature():
+    cells = [("standard", "none", "backbone", 0.05, 0.9), ("dw_pairs", "none", "backbone", 0.1, 0.8)]
+    cells += [("dw_pairs", "mlp 16", place, tau, value) for place, tau, value in (
+        ("backbone", 0.1, 0.7), ("head", 0.1, 0.6), ("backbone", 0.15, 0.95), ("head", 0.15, 0.55))]  # fmt: skip
+    lines = pd.DataFrame(
+        [(*cell, seed, value + seed / 100, value) for *cell, value in cells for seed in (0, 1)],
+        columns=["method", "head", "place", "tau_alpha", "seed", "test_id", "d_test_id"],
+    )
+    figure = figures.with_and_without_head(lines)
+    figure.canvas.draw()
+    bare, headed, told = figure.axes
+    assert sorted(line.get_ydata()[0] for line in bare.lines if len(line.get_ydata()) == 1) == pytest.approx(
+        [0.805, 0.905]
+    )
+    assert headed.lines[0].get_ydata() == pytest.approx([0.705, 0.955]), "the backbone's, not the head's"
+    assert told.lines[0].get_xdata() == pytest.approx([0.6, 0.7]), "from the head's output to the backbone"
+    figures.with_and_without_head(lines[:0]).canvas.draw()
