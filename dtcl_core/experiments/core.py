@@ -60,6 +60,9 @@ HEADS: tuple[dict[str, Any], ...] = (
     *({"projector": kind, "projector_dim": width} for kind in ("linear", "mlp") for width in (4, 8, 16)),
 )
 HEAD_SIGMA, HEAD_TAUS = 25.0, (0.05, 0.1)
+SPREADS = {name: (SIGMA,) for name in PARTS} | {  # where each part is
+    "spreads": OTHERS, "ends": ENDS, "batches": SIGMAS, "both": SIGMAS, "heads": (HEAD_SIGMA,),
+}  # fmt: skip
 OUTSIDE_TAU, OUTSIDE_BETA = 0.1, 0.5
 FOLLOWED: Cell = {"tau_alpha": 0.125, "tau_beta": 0.1}  # the paper draws its temperatures, for pairs
 SEEDS = (0, 1, 2, 3, 4)

@@ -205,15 +205,17 @@ class Experiment:
         settings = [setting for setting in self.settings(preset) if setting["method"] in chosen]
         if epochs is not None and self.sets_epochs(preset):
             raise ValueError(f"{self.name} sets the epochs of its runs itself; leave epochs out, got {epochs!r}.")
-        if preset == "core" and self.parts and sigma is None and tau_alpha is None:
+        there = {spread for name in self.parts for spread in core.SPREADS[name]}
+        wanted = there if sigma is None else listed_numbers(sigma)
+        if preset == "core" and self.parts and tau_alpha is None and all(spread in there for spread in wanted):
             parts = core.parts(shared, validation)
-            found = [run for name in self.parts for run in parts[name] if run.method in chosen]
+            found = [run for name in self.parts for run in parts[name] if run.method in chosen and run.sigma in wanted]
             return [run for run in dict.fromkeys(found) if seeds is None or run.seed < count]
         if self.whole and size.epochs == Protocol.epochs and sigma is None and tau_alpha is None:
             mine = [run for run in self.whole(shared) if run.method in chosen]
             return mine if seeds is None else [run for run in mine if run.seed < self.first_seed + count]
         if sigma is not None:
-            settings = [{**setting, "sigma": spread} for spread in listed_numbers(sigma) for setting in settings]
+            settings = [{**setting, "sigma": spread} for spread in wanted for setting in settings]
         if tau_alpha is not None:
             settings = [{**setting, "tau_alpha": tau} for setting in settings for tau in listed_numbers(tau_alpha)]
         make = core.shared_run if sigma is None and tau_alpha is None else Run  # a user's values may be anything

@@ -28,9 +28,10 @@ ROUNDS, ITERATIONS, HISTORY = 4, 200, 6
 
 
 class Fit(NamedTuple):
-    """What is known at a point: weights [D, r + 1] (the last column is the bias), posteriors [D, M], gradient, objective."""
+    """What is known at a point: weights [D, r + 1] (the last column is the bias), logits and posteriors [D, M], gradient, objective."""
 
     theta: Tensor
+    logits: Tensor
     p: Tensor
     gradient: Tensor
     value: float
@@ -47,26 +48,35 @@ class _Objective:
         self.penalty[-1] = 0.0
         self.spread = self.x.square().sum(1)
 
+    def start(self, bias: Tensor) -> Fit:
+        """The point of these biases [D, 1] and no weight, which takes no pass over features that are centred."""
+        theta = F.pad(bias, (self.seen.shape[1] - 1, 0))
+        log_p = bias.log_softmax(0)
+        p, gradient = log_p.exp().expand(-1, self.x.shape[1]), -self.seen
+        gradient[:, -1] += p.sum(1)
+        return Fit(theta, bias.expand_as(p), p, gradient, -torch.dot(self.seen[:, -1], log_p[:, 0]).item())
+
     def at(self, theta: Tensor) -> Fit:
-        log_p, pulled = (theta @ self.x).log_softmax(0), theta * self.penalty
+        logits, pulled = theta @ self.x, theta * self.penalty
+        log_p = logits.log_softmax(0)
         value = 0.5 * torch.dot(pulled.flatten(), theta.flatten()) - log_p.gather(0, self.y).sum()
         p = log_p.clamp_(min=-80).exp_()  # smaller ones would be denormal, which are slow
-        return Fit(theta, p, torch.addmm(pulled.sub_(self.seen), p, self.x.T), value.item())
+        return Fit(theta, logits, p, torch.addmm(pulled.sub_(self.seen), p, self.x.T), value.item())
 
     def scale(self, p: Tensor) -> Tensor:
         """Inverse curvature along each weight, [D (r + 1)]."""
-        return (1.0 / (curvature(p)[:, None] * self.spread + self.penalty)).flatten()
+        return torch.addcmul(self.penalty, curvature(p)[:, None], self.spread).reciprocal_().flatten()
 
 
 def curvature(p: Tensor) -> Tensor:
     """Mean curvature [D] of the log likelihood in a domain's logit, from posteriors [D, M]."""
     count = len(p)
-    return (p - p * p).mean(1).clamp(min=1e-2 / count) * (count / (count - 1))
+    return torch.addcmul(p, p, p, value=-1).mean(1).clamp_(min=1e-2 / count).mul_(count / (count - 1))
 
 
-def minimise(objective: _Objective, theta: Tensor, tolerance: float) -> Fit:
+def minimise(objective: _Objective, here: Fit, tolerance: float) -> Fit:
     """Limited-memory BFGS until a step moves no posterior by more than tolerance; a step that does not lower is halved."""
-    here, length, eps = objective.at(theta), 1.0, torch.finfo(theta.dtype).eps
+    length, eps = 1.0, torch.finfo(here.p.dtype).eps
     scale = objective.scale(here.p)
     pairs: list[tuple[Tensor, Tensor, float]] = []
     for _ in range(ITERATIONS):
@@ -78,17 +88,17 @@ def minimise(objective: _Objective, theta: Tensor, tolerance: float) -> Fit:
         for (step, bend, inverse), share in zip(pairs, reversed(shares)):
             way = torch.add(way, step, alpha=share - inverse * torch.dot(bend, way).item())
         step = -length * way
-        trial = objective.at(here.theta + step.view_as(theta))
+        trial = objective.at(here.theta + step.view_as(here.theta))
         bend = (trial.gradient - here.gradient).flatten()
         bent = torch.dot(step, bend).item()
         if bent > 0:
             pairs = [*pairs[1 - HISTORY :], (step, bend, 1.0 / bent)]
         if trial.value <= here.value + 4 * eps * abs(here.value):
-            moved = here.p.sub_(trial.p).abs_().max().item()
-            here, scale = trial, objective.scale(trial.p)
+            moved = (here.p - trial.p).abs_().max().item()
+            here = trial
             if moved <= tolerance * length:
                 break
-            length = 1.0
+            scale, length = objective.scale(here.p), 1.0
         elif length < eps or not here.value < torch.inf:  # rounding decides, or nothing is finite
             break
         else:
@@ -110,7 +120,7 @@ def basis_of(directions: Tensor) -> tuple[Tensor, Tensor]:
 def _solve(x: Tensor, y: Tensor, num_domains: int, l2: float) -> tuple[Tensor, Tensor]:
     """Weights [D, k] and biases [D] for examples x [M, k] of domains y [M]."""
     count, width = x.shape
-    target, tolerance = F.one_hot(y, num_domains).T.to(x), TOLERANCE[x.dtype]
+    target, tolerance = (y == torch.arange(num_domains)[:, None]).to(x), TOLERANCE[x.dtype]
     sizes = target.sum(1)
     bias = (sizes / count).clamp(min=0.5 / count).log()[:, None]
     if num_domains == 2:
@@ -121,24 +131,24 @@ def _solve(x: Tensor, y: Tensor, num_domains: int, l2: float) -> tuple[Tensor, T
     if power > l2 * count:  # steps shrink slowly where the penalty decides less, so that a short one says less
         tolerance = tolerance / 5
     if width <= 2 * num_domains:
-        start = torch.cat([x.new_zeros(num_domains, width), bias], 1)
-        found = minimise(_Objective(x.T, y, target, l2), start, tolerance)
+        objective = _Objective(x.T, y, target, l2)
+        found = minimise(objective, objective.start(bias), tolerance)
         return found.theta[:, :-1], found.theta[:, -1] - found.theta[:, :-1] @ center
     sums = x.new_zeros(num_domains, width).index_add_(0, y, x)
     means = sums / sizes.clamp(min=1).sqrt()[:, None]
     basis, _ = basis_of(means[:-1])  # with the sizes as weights they sum to zero
     features = basis @ x.T
-    theta = torch.cat([x.new_zeros(num_domains, len(basis)), bias], 1)
+    theta = None
     for _ in range(ROUNDS):
         objective = _Objective(features, y, target, l2)
-        found = minimise(objective, theta, tolerance)
+        found = minimise(objective, objective.start(bias) if theta is None else objective.at(theta), tolerance)
         outside = found.p @ x - sums
         outside = outside - (outside @ basis.T) @ basis
         outside = outside - (outside @ basis.T) @ basis  # once leaves what rounding leaves, which would grow by rounds
         left = (power - features.square().sum()).clamp(min=0) / max(1, min(count, width) - len(basis))
         pace = -1.0 / (l2 + curvature(found.p) * left)[:, None]
         shift = outside @ x.T
-        moved = ((found.theta @ objective.x + pace * shift).softmax(0) - found.p).abs().max()
+        moved = (torch.addcmul(found.logits, pace, shift).softmax(0) - found.p).abs_().max()
         weight, bias = found.theta[:, :-1] @ basis + pace * outside, found.theta[:, -1:]
         if not moved > LAST_ROUND * tolerance:
             break
@@ -148,14 +158,15 @@ def _solve(x: Tensor, y: Tensor, num_domains: int, l2: float) -> tuple[Tensor, T
         triangle = torch.cat([triangle, -triangle.sum(0, keepdim=True)])
         theta = torch.cat([found.theta[:, :-1], pace * triangle, bias], 1)
     else:
-        found = minimise(_Objective(x.T, y, target, l2), torch.cat([weight, bias], 1), tolerance)
+        objective = _Objective(x.T, y, target, l2)
+        found = minimise(objective, objective.at(torch.cat([weight, bias], 1)), tolerance)
         weight, bias = found.theta[:, :-1], found.theta[:, -1:]
     return weight, bias[:, 0] - weight @ center
 
 
 @torch.no_grad()
 def fit(x: Tensor, y: Tensor, num_domains: int, l2: float = 1.0) -> tuple[Tensor, Tensor]:
-    """A linear classifier of the domains of each batch, whose posteriors are the optimum's to about `TOLERANCE`.
+    """A linear classifier of the domains of each batch, whose posteriors are the optimum's to about `TOLERANCE` (twice it at worst, over 408 problems).
 
     Args:
         x: [..., M, k] features in float32 or float64; no gradient flows through the fit.

@@ -11,16 +11,18 @@ from typing import Any
 import pandas as pd
 
 from ..analysis import learned, selection
-from ..checks import checked_choice, closest
+from ..analysis.intervals import accuracy_interval
+from ..checks import checked_choice, checked_number, closest
 from ..config import Run
 from ..engine.device import resolve_device
 from ..experiments import PRESETS, REGISTRY, listed_numbers, wants_trace
-from ..experiments.core import FRESH_SEEDS, Validation, nothing, validation_of
+from ..experiments.core import FRESH_SEEDS, PROPOSED, Validation, nothing, validation_of
 from ..files import check_writable
 from ..launch.engines import compute, compute_all
 from ..results import Store, default_store
 from ..traces import Trace
 from .html_tables import Shown
+from .tables import title
 
 INJECTED = "# Parameters"  # papermill writes its cell with this first line
 
@@ -63,7 +65,13 @@ def number_list(name: str, text: object) -> list[float]:
 
 
 def obtain(
-    experiment: str, preset: str, compute_missing: bool, device: str, save: str | None = None, **options: object
+    experiment: str,
+    preset: str,
+    compute_missing: bool,
+    device: str,
+    save: str | None = None,
+    level: float | None = None,
+    **options: object,
 ) -> tuple[list[Run], pd.DataFrame]:
     """The runs of an experiment and the rows that exist, after training the missing ones if asked to.
 
@@ -73,6 +81,7 @@ def obtain(
         compute_missing: train what is missing; False reads only.
         device: "auto", "cpu" or "cuda"; checked in any case.
         save: a folder that figures will be written to, tried before any training.
+        level: the tau_min whose runs of the proposed methods are returned, see `at_level`; None: all of them.
         options: seeds, epochs, sigma, methods, tau_alpha, protocol: see `experiments.Experiment.runs`.
 
     Returns:
@@ -95,11 +104,59 @@ def obtain(
     def ask(validation: Validation) -> list[Run]:
         return REGISTRY[experiment].runs(preset, validation=validation, **options)  # type: ignore[arg-type]
 
-    ask(nothing)  # a parameter out of range is refused before rows are read
+    asked = ask(nothing)  # a parameter out of range is refused before rows are read
+    if level is not None:
+        at_level(asked, level)
     if compute_missing:
         compute_all(ask, store, device, record=wants_trace)
     runs = ask(validation_of(store.rows()))
+    if level is not None:
+        runs = at_level(runs, level)
     return runs, store.load(runs)
+
+
+def at_level(runs: Sequence[Run], level: float) -> list[Run]:
+    """The runs of the proposed methods under one level of tau_min, and all of the others, which do not see it.
+
+    What is shown together is of one level: it is never selected over.
+
+    Raises:
+        ValueError: for a level that no run of a proposed method has.
+    """
+    level = checked_number("level", level)
+    if (levels := levels_of(runs)) and level not in levels:
+        known = " and ".join(f"{each:g}" for each in levels)
+        raise ValueError(f"level must be a tau_min of these runs, which is {known}, got {level:g}.")
+    return [run for run in runs if run.method not in PROPOSED or run.protocol.tau_min == level]
+
+
+def levels_of(runs: Sequence[Run]) -> list[float]:
+    """The levels of tau_min that proposed methods have among the runs."""
+    return sorted({run.protocol.tau_min for run in runs if run.method in PROPOSED})
+
+
+def under_levels(runs: Sequence[Run], frame: pd.DataFrame, metric: str, label_fraction: float) -> pd.DataFrame:
+    """The selected cell of each proposed method under each level of tau_min, and what it measures.
+
+    Args:
+        runs, frame: as from `obtain`, of all levels.
+        metric: the metric column to show.
+        label_fraction: of the labels, 0 to 1.
+
+    Returns:
+        Columns: method, tau_min, tau_alpha, tau_beta, measured (mean over seeds), low and high (its 95 % interval), n (seeds).
+    """
+    lines = []
+    for level in levels_of(runs):
+        here = frame[frame.key.isin({run.key for run in at_level(runs, level)}) & frame.method.isin(PROPOSED)]
+        chosen = selection.rows_of(here, selection.select(here))
+        cells = chosen[chosen.label_fraction == label_fraction].groupby(["method", "tau_alpha", "tau_beta"])
+        lines += [
+            (title(method), level, alpha, beta, *accuracy_interval(cell[metric].to_numpy()))
+            for (method, alpha, beta), cell in cells
+        ]
+    names = ["method", "tau_min", "tau_alpha", "tau_beta", "measured", "low", "high", "n"]
+    return pd.DataFrame(lines, columns=names).sort_values(["method", "tau_min"], ignore_index=True)
 
 
 def rows_of(preset: str) -> dict[str, dict[str, Any]]:

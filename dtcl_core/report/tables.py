@@ -15,7 +15,7 @@ from ..analysis.selection import CONTEXT, SELECTION_FRACTION, compared, rows_of,
 from ..config import HYPERPARAMETERS, TAU_ALPHAS, TAU_BETAS, Run
 from ..data import ColoredDigits
 from ..experiments import REGISTRY
-from ..experiments.core import validation_of
+from ..experiments.core import PROPOSED, validation_of
 from ..methods import ALL_METHODS
 from ..results import default_store
 from ..traces import KINDS, Trace
@@ -85,8 +85,8 @@ def _machines(frame: pd.DataFrame) -> str:
 
 
 def protocol(runs: Sequence[Run]) -> str:
-    """Every field of the protocol that the runs share, a line each."""
-    shared = runs[0].protocol
+    """Every field of the protocol that the runs share, a line each; tau_min is that of those that see it, if any does."""
+    shared = next((run for run in runs if run.method in PROPOSED), runs[0]).protocol
     return "\n".join(f"{f.name:<30}{getattr(shared, f.name)}" for f in dataclasses.fields(shared))
 
 

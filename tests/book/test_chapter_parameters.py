@@ -30,6 +30,7 @@ def parts(path):
 SOUND = {  # what a reader might well give
     "preset": ["smoke"], "compute": [True, False], "device": ["cpu", "auto"], "seeds": [None, 1, 2], "epochs": [None, 1],
     "sigma": [0, 25.0], "methods": ["all", "dw_pairs"], "tau_alpha": [0.1], "save": [None, "figures"], "seed": [0, 3],
+    "level": [0.01],
 }  # fmt: skip
 
 
@@ -91,6 +92,7 @@ EXTREME = {  # what a chapter may accept; hypothesis begins with the first of ea
     "method": st.sampled_from(["dw_negatives", "dw_pairs"]),
     "tau_alpha": st.sampled_from([1e30, None]) | ONE_NUMBER | SEVERAL,
     "tau_beta": st.sampled_from([1e30, 0.0]) | ONE_NUMBER,
+    "level": st.just(0.01),
     "tau_min": st.sampled_from([1e30, 1e-30]) | ONE_NUMBER,
     "num_domains": st.sampled_from([10**30, 1]) | st.integers(1, 99),
     "seed": st.sampled_from([10**30, 2**63 - 1]) | st.integers(0, 2**70),

@@ -178,3 +178,21 @@ def test_training_goes_on_with_what_rows_select(tmp_path):
     assert compute_all(ask, store, "cpu", quiet=True) == 3
     assert {row["run"]["seed"] for row in store.rows().values()} == {0, 1}
     assert compute_all(ask, store, "cpu", quiet=True) == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["main_table", "label_fractions", "model_selection", "sigma_ablation", "global_vs_batch"]
+)
+def test_a_spread_that_the_parts_have_asks_for_their_runs_there_and_another_for_a_grid(name):
+    experiment = REGISTRY[name]
+    for validation in (core.nothing, told):
+        whole = experiment.runs("core", validation=validation)
+        assert experiment.runs("core", validation=validation, sigma=50.0) == [r for r in whole if r.sigma == 50.0]
+        assert experiment.runs("core", validation=validation, sigma="50") == [r for r in whole if r.sigma == 50.0]
+    grid = experiment.runs("core", validation=told, sigma=30.0)
+    assert grid and {run.sigma for run in grid} == {30.0}
+
+
+def test_each_part_is_where_it_says():
+    for name, runs in core.parts(PROTOCOL, told).items():
+        assert {run.sigma for run in runs} == set(core.SPREADS[name])
