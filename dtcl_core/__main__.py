@@ -89,7 +89,12 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         default="auto",
         help="auto, float32 or bfloat16 (default: bfloat16 on a GPU that is good at it, else float32)",
     )
-    run.add_argument("--engine", choices=ENGINES, default="local", help="local, or ray for a cluster (default: local)")
+    run.add_argument(
+        "--engine",
+        type=one_of("engine", ENGINES),
+        default="local",
+        help="local, or ray for a cluster (default: local)",
+    )
     run.add_argument("--stack-size", type=int, help="most runs trained at once (default: what suits the device)")
     run.add_argument(
         "--results", metavar="FOLDER", help="the store (default: results/, or results/smoke for that preset)"
@@ -201,7 +206,11 @@ def performed(options: argparse.Namespace) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 1 in place of 0 if what it printed could not be written (a full disk)."""
     with steady_output() as output:
-        status = performed(parsed(sys.argv[1:] if arguments is None else arguments))
+        try:
+            status = performed(parsed(sys.argv[1:] if arguments is None else arguments))
+        except KeyboardInterrupt:  # before there was anything to perform
+            print("Stopped.", file=sys.stderr)
+            status = STOPPED
         output.flush()
         if output.failure is not None:
             print(f"error: standard output could not be written: {output.failure.strerror}", file=sys.stderr)

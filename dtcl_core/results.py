@@ -173,19 +173,37 @@ def shard_lines(shards: Iterable[Path]) -> Iterator[tuple[Path, int, str]]:
                 yield shard, number, line
 
 
-def entries(folder: Path) -> list[dict[str, Any]]:
-    """All entries that `add_shard` wrote into a folder; lines that are not as they were written are left out and named."""
-    found = []
+def entries(folder: Path, same: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """All entries that `add_shard` wrote into a folder; lines that are not as they were written are left out and named.
+
+    Args:
+        folder: where the shards are.
+        same: fields by which entries are of one thing: of several one counts, that of the smallest digest, which copying does
+            not change, and shards that disagree are named. Without any, all count.
+    """
+    found: dict[tuple, tuple[str, dict[str, Any], str]] = {}
+    shards: dict[tuple, dict[str, None]] = {}
     for shard, number, line in shard_lines(sorted(folder.glob("*.jsonl"))):
         try:
             entry = json.loads(line)
-            if not isinstance(entry, dict) or entry.pop("digest", None) != digest(entry):
+            if not isinstance(entry, dict) or (told := entry.pop("digest", None)) != digest(entry):
                 raise ValueError("it is not as it was written (its digest differs)")
         except UNREADABLE as error:
             warnings.warn(f"{shard.name}, line {number} is left out: {error}", stacklevel=2)
             continue
-        found.append(entry)
-    return found
+        thing = tuple(json.dumps(entry.get(name)) for name in same) or (shard.name, number)
+        held = found.get(thing)
+        if held is not None and held[0] != told:
+            shards[thing] = shards.get(thing, {held[2]: None}) | {shard.name: None}
+        if held is None or told < held[0]:
+            found[thing] = (told, entry, shard.name)
+    for thing, names in shards.items():
+        about = ", ".join(f"{name} {value}" for name, value in zip(same, thing))
+        warnings.warn(
+            f"{', '.join(names)} disagree about {about}; that of {found[thing][2]} is shown. Delete the wrong one.",
+            stacklevel=2,
+        )
+    return [entry for _, entry, _ in found.values()]
 
 
 def content_hash(content: bytes) -> str:
@@ -208,8 +226,8 @@ class Store:
         self.encoders_path = self.path / "encoders"
         self.checkpoints_path = self.path / ".checkpoints"
         self.conflicts: dict[
-            str, tuple[str, str]
-        ] = {}  # keys of which `rows` found two results, and the shards of these
+            str, tuple[str, ...]
+        ] = {}  # keys of which `rows` found several results, and the shards of these
 
     def add(self, rows: Sequence[dict[str, Any]]) -> Path:
         """Write rows as one new shard: whole and on disk when this returns, or not at all.
@@ -271,13 +289,14 @@ class Store:
             rank = (not shown, row["status"] != "ok", _age(row), row["digest"], shard.name)
             held = best.get(row["key"])
             if held is not None and disagree(held[1], row):
-                self.conflicts[row["key"]] = (held[1]["shard"], shard.name)
+                before = self.conflicts.get(row["key"], (held[1]["shard"],))
+                self.conflicts[row["key"]] = (*before, shard.name)
             if held is None or rank < held[0]:
                 best[row["key"]] = (rank, row)
-        for key, (one, other) in self.conflicts.items():
+        for key, names in self.conflicts.items():
             shown = best[key][1]["shard"]
             warnings.warn(
-                f"{one} and {other} disagree about run {key}; the row of {shown} is shown. Delete the wrong one.",
+                f"{' and '.join(names)} disagree about run {key}; the row of {shown} is shown. Delete the wrong one.",
                 stacklevel=2,
             )
         for key in pinned.keys() & best.keys():

@@ -324,3 +324,18 @@ def test_status_lists_without_collecting_garbage_and_leaves_that_as_it_was(tmp_p
         monkeypatch.setitem(commands.COMMANDS, command, lambda options: states.append(gc.isenabled()) or 0)
         assert command_line.main([command, "--results", str(tmp_path)]) == 0 and gc.isenabled()
     assert states == [False, True]
+
+
+def test_an_interrupt_before_there_is_anything_to_do_is_one_word_too(monkeypatch, capsys):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command_line, "parsed", interrupted)
+    assert command_line.main(["status"]) == console.STOPPED
+    assert capsys.readouterr().err == "Stopped.\n"
+
+
+def test_an_engine_has_a_near_name_too(capsys):
+    with pytest.raises(SystemExit):
+        command_line.main(["run", "main_table", "--engine", "rya"])
+    assert "did you mean 'ray'" in capsys.readouterr().err

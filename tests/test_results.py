@@ -406,7 +406,8 @@ def test_the_rows_that_the_book_shows_are_here_as_they_were():
         warnings.simplefilter("error")
         rows = store.rows()
     pinned = store.pinned()
-    assert pinned and not store.conflicts
+    assert not store.conflicts
+    assert pinned.keys() == rows.keys(), "rows came in since results were pinned: Store().pin()"
     assert {key: rows[key]["digest"] for key in pinned} == {key: next(iter(of)) for key, of in pinned.items()}
 
 
@@ -464,3 +465,20 @@ def test_a_protocol_field_added_later_does_not_split_a_protocol():
         for i, r in enumerate([old, new])
     ]
     assert results.frame(rows).protocol.nunique() == 1
+
+
+def test_entries_of_one_thing_that_disagree_are_named_and_copying_decides_nothing(tmp_path):
+    def told(names):
+        folder = tmp_path / names[0][:4]
+        for name, value in zip(names, (0.9, 0.1, 0.9)):
+            entry = {"loss": "a", "seed": 1, "value": value}
+            folder.mkdir(exist_ok=True)
+            line = json.dumps({**entry, "digest": results.digest(entry)}) + "\n"
+            (folder / f"{name}-{results.content_hash(line.encode())}.jsonl").write_text(line)
+        with pytest.warns(UserWarning, match='disagree about loss "a", seed 1; that of .* is shown'):
+            (entry,) = results.entries(folder, ["loss", "seed"])
+        return entry["value"]
+
+    names = ["20260101T000000", "20260102T000000", "20260103T000000"]
+    assert told(names) == told([f"2020{name[4:]}" if i == 1 else f"2027{name[4:]}" for i, name in enumerate(names)])
+    assert len(results.entries(tmp_path / "2026")) == 3, "nothing says that they are of one thing"

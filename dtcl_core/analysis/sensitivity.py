@@ -50,7 +50,7 @@ from ..experiments.open_choices import (
 )
 from ..methods import ALL_METHODS
 from . import reported, selection
-from .intervals import mean_interval, paired_difference
+from .intervals import accuracy_interval, paired_difference
 
 FROZEN = "2026-11-21T10:21:03+00:00"  # commit 4569f72; rows made later decide nothing
 ALIKE = 0.02
@@ -255,7 +255,7 @@ def by_variation(rows: pd.DataFrame, probe: str = "raw", tau: float | None = Non
         for group in (group for group in GROUPS if group in variation.reaches):
             chosen = rows_of_group(part, group, tau)
             for metric in GROUPS[group] if len(chosen) else ():
-                paper, found = targets(group)[metric], mean_interval(chosen[metric])
+                paper, found = targets(group)[metric], accuracy_interval(chosen[metric])
                 lines.append((variation.name, group, chosen.tau_alpha.iloc[0], metric, paper, *found))
     columns = ["variation", "group", "tau", "metric", "reported", "mean", "low", "high", "n"]
     return pd.DataFrame(lines, columns=columns)
@@ -332,7 +332,7 @@ def unseen_effects(rows: pd.DataFrame) -> pd.DataFrame:
         for metric in metrics_of(cell):
             base = mine[metric].iloc[:0] if start is None else start[metric]
             d, start_mean = paired_difference(mine[metric], base), base[base.index.isin(shared)].mean()
-            lines.append((variation, cell, metric, start_mean, *mean_interval(mine[metric]), d.mean, d.n))
+            lines.append((variation, cell, metric, start_mean, *accuracy_interval(mine[metric]), d.mean, d.n))
     columns = ["variation", "group", "metric", "start", "mean", "low", "high", "n", "moved", "moved_n"]
     return pd.DataFrame(lines, columns=columns)
 

@@ -37,7 +37,7 @@ NUMERIC_SOURCES = (
     "engine.native",
     "engine.trunk",
 )
-# What the harness of `tests/faults.py` puts to the test.
+# What the harnesses of `tests/faults.py` and `tests/fuzz.py` put to the test.
 STORING_SOURCES = (
     *NUMERIC_SOURCES,
     "config",
@@ -46,7 +46,14 @@ STORING_SOURCES = (
     "results",
     "traces",
     "engine.recorder",
+    "engine.encoder_files",
     "launch.local",
+    "launch.rows",
+    "launch.commands",
+    "launch.audit",
+    "console",
+    "checks",
+    "__main__",
     "engine.provenance",
 )
 

@@ -372,3 +372,15 @@ def test_rows_as_if_another_choice_had_been_made():
     assert there[proposed].key.nunique() == 2 * 4
     assert weight_effects.as_if(default, rows.iloc[:0], runs, "l2 of 100").empty
     assert weight_effects.as_if(default.iloc[:0], rows, runs, "l2 of 100").empty
+
+
+def test_an_accuracys_interval_stays_within_nought_and_one():
+    runs = REGISTRY["sensitivity"].runs("core")
+
+    def value(run, metric):
+        return 0.999 if run.seed else 0.8
+
+    short, _, _, unseen = sensitivity.portions(sensitivity.with_choices(made_up(runs, value), runs))
+    for table in (sensitivity.by_variation(short), sensitivity.unseen_effects(unseen)):
+        several = table[table.n > 1]
+        assert len(several) and several.high.max() == 1.0 and several.low.min() >= 0.0
