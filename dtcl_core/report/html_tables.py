@@ -133,7 +133,13 @@ class Shown:
         for place in bars:
             widest = frame[place].abs().max()
             style.bar(
-                subset=[place], align=0, vmin=-widest, vmax=widest, color=[BELOW, ABOVE], height=70, props="width: 7em"
+                subset=[place],
+                align=0,
+                vmin=-widest,
+                vmax=widest,
+                color=[BELOW, ABOVE],
+                height=70,
+                props="width: 9em; padding-left: 3.5em;",
             )
         for row, place in self._best(frame, columns):
             style.set_properties(subset=pd.IndexSlice[[row], [place]], **{"font-weight": "bold"})

@@ -88,7 +88,7 @@ class Overview:
         """What a claim says, a line each, with what was measured under each level and the state it leaves the line in.
 
         Returns:
-            Columns: level, what, mean, low, high, n, state ("holds", "negative", "open", "missing", or what can be said of a line
+            Columns: level, what, mean, low, high, n, state ("for", "against", "open", "missing", or what can be said of a line
             that decides nothing).
         """
         lines = [
@@ -179,8 +179,10 @@ def _untested(judged: Mapping[str, Mapping[int, Ruling]]) -> dict[str, dict[int,
 
 
 def _state(number: int, contrast: Contrast, state: str) -> str:
-    """A line's state, and of a missing one how many seeds it needs."""
-    return f"missing: {contrast.interval.n} of {verdicts.needs(number)} seeds" if state == "missing" else state
+    """A line's state in words a reader knows, and of a missing one how many seeds it needs."""
+    if state == "missing":
+        return f"missing: {contrast.interval.n} of {verdicts.needs(number)} seeds"
+    return {"holds": "for", "negative": "against"}.get(state, state)
 
 
 def _hashes(protocol: Protocol) -> set[str]:
@@ -201,6 +203,7 @@ def answer(judged: Overview) -> list[str]:
     The first two are findings of their own (`findings.FINDINGS`), and fail a test when the rows no longer bear them.
     """
     lines = [findings.FINDINGS[name].sentence(findings.load("main_table")) for name in ("lead", "unseen")]
-    tallies = [f"with {level} {card.tally(found)}" for level, found in judged.rulings.items()]
-    lines.append(f"The fifteen claims: {'; '.join([*tallies, *filter(None, [judged.missing])])}.")
+    found = next(iter(judged.rulings.values()))
+    missing = f" ({judged.missing})" if judged.missing else ""
+    lines.append(f"Of the {len(found) - len(card.FORMAL)} claims that runs could refute: {card.tally(found)}{missing}.")
     return lines

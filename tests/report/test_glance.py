@@ -50,6 +50,8 @@ def test_the_card_tells_each_verdict_and_the_effect_that_decides_it():
     others = card.table(rulings).drop(index=2)
     assert set(others["verdict, 0.01"]) == {"not tested"} and set(others["effect, 0.01"]) == {"–"}
     assert card.tally(rulings["0.01"]) == "1 contradicted"
+    formal = verdicts.judge({4: [contrast(0.2)], 12: [contrast(0.2)]})
+    assert card.tally(formal) == "", "what no run could refute is not counted"
 
 
 def test_the_cards_words_are_coloured_and_linked():

@@ -93,6 +93,11 @@ def test_averages_over_a_grid_have_a_best():
 def test_a_difference_has_a_bar_to_its_own_side():
     html = Shown(pd.DataFrame({"method": ["a", "b"], "difference": [0.2, -0.1]})).html()
     bars = [part for part in html.split("}") if "linear-gradient" in part]
+    for bar in bars:  # a declaration that is not closed swallows the next, and no bar is drawn
+        declared = [line.strip() for line in bar.partition("{")[2].split(";") if line.strip()]
+        assert all(line.count(":") == 1 for line in declared) and any(
+            line.startswith("background:") for line in declared
+        )
     assert [html_tables.ABOVE in bar for bar in bars] == [True, False] and [
         html_tables.BELOW in bar for bar in bars
     ] == [
