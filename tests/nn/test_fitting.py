@@ -27,10 +27,10 @@ def away(x, y, domains, l2, weight, bias):
     ("count", "width", "domains"), [(96, 8, 3), (512, 128, 2), (512, 128, 10), (300, 40, 50), (200, 700, 4)]
 )
 @pytest.mark.parametrize("apart", [0.0, 0.7, 3.0])
-def test_posteriors_are_the_optimums_to_a_few_thousandths(count, width, domains, apart):
+def test_posteriors_are_the_optimums_to_a_hundredth(count, width, domains, apart):
     x, y = batch(count, width, domains, apart)
     x = F.normalize(x, dim=-1)
-    assert away(x, y, domains, 1.0, *fitting.fit(x, y, domains)) < fitting.TOLERANCE[x.dtype] == 5e-3
+    assert away(x, y, domains, 1.0, *fitting.fit(x, y, domains)) < fitting.TOLERANCE[x.dtype] == 1e-2
 
 
 @pytest.mark.parametrize(("l2", "scale"), [(0.01, 1.0), (1.0, 5.0), (100.0, 1.0)])
