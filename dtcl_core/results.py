@@ -188,6 +188,8 @@ def entries(folder: Path, same: Sequence[str] = ()) -> list[dict[str, Any]]:
             entry = json.loads(line)
             if not isinstance(entry, dict) or (told := entry.pop("digest", None)) != digest(entry):
                 raise ValueError("it is not as it was written (its digest differs)")
+            if lacking := [name for name in same if name not in entry]:
+                raise ValueError(f"it has no {lacking[0]!r}, so it is of another kind")
         except UNREADABLE as error:
             warnings.warn(f"{shard.name}, line {number} is left out: {error}", stacklevel=2)
             continue

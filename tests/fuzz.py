@@ -1,6 +1,6 @@
 """Damaged files, odd command lines, and kills where the trainer's harness (`faults.py`) does not look, by the hundred.
 
-    python tests/fuzz.py files --tries 1000      # rows, traces, checkpoints and networks, changed in some way
+    python tests/fuzz.py files --tries 1400      # rows, pins, traces, checkpoints, networks, own numbers, changed in some way
     python tests/fuzz.py commands --tries 500    # command lines of words and values that fit, nearly fit or do not
     python tests/fuzz.py kills --tries 100       # while the trunk is compiled, networks are written, stores are merged
 
@@ -40,7 +40,7 @@ from dtcl_core.engine import encoder_files
 from dtcl_core.launch import local
 from dtcl_core.methods import METHODS
 from dtcl_core.presets import EXPERIMENTS, PRESETS
-from dtcl_core.results import Store
+from dtcl_core.results import Store, add_shard, entries
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "benchmarks" / "fuzz.csv"
@@ -100,7 +100,8 @@ def stored(store: Store) -> dict[str, Any]:
     for key, row in rows.items():
         if (encoder := store.encoder(row)) is not None:
             found[f"network {key}"] = plain(encoder.state_dict())
-    return found
+    own = entries(store.path / "own_data", ("thing",))
+    return found | {f"own number {entry['thing']}": entry["value"] for entry in own}
 
 
 def read(store: Store, checkpoint: Path) -> dict[str, Any]:
@@ -116,7 +117,7 @@ def read(store: Store, checkpoint: Path) -> dict[str, Any]:
 
 
 def outcome(store: Store, checkpoint: Path, sound: dict[str, Any], name: str) -> str:
-    """How a try with a file of that name ends."""
+    """How a try ends with a file of that name, or whose damage is told under that name."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
@@ -133,10 +134,12 @@ def outcome(store: Store, checkpoint: Path, sound: dict[str, Any], name: str) ->
 
 
 def trained(folder: Path) -> tuple[Store, Path]:
-    """A store with three runs, pinned, each with a trace and a network, and a checkpoint of their stack on the way."""
+    """A store with three runs, pinned, each with a trace and a network, numbers of one's own, and a checkpoint on the way."""
     store, checkpoint = Store(folder / "store"), folder / "store" / "stack.pt"
     local.compute(RUNS, store, "cpu", record=lambda run: True, quiet=True)
     store.pin()
+    for number in range(3):
+        add_shard([{"thing": number, "value": number / 7}], store.path / "own_data")
     stack = pretrain.Stack(RUNS, "cpu", record=True)
     stack.train_epoch()
     pretrain.write_checkpoint(stack.state(), checkpoint)
@@ -152,6 +155,8 @@ def fuzz_files(tries: int, rng: random.Random, folder: Path) -> dict[str, Counte
         "traces": sorted(store.traces_path.iterdir()),
         "networks": sorted(store.encoders_path.iterdir()),
         "checkpoints": [checkpoint],
+        "pins": [store.pinned_path],
+        "own numbers": sorted((store.path / "own_data").iterdir()),
     }
     for number in range(tries):
         kind = (*kinds, "copied rows")[number % (len(kinds) + 1)]
@@ -163,7 +168,7 @@ def fuzz_files(tries: int, rng: random.Random, folder: Path) -> dict[str, Counte
             path, others = rng.choice(kinds[kind]), [p for paths in kinds.values() for p in paths]
             whole = path.read_bytes()
             path.write_bytes(damaged(whole, rng.choice(others).read_bytes(), rng))
-            end = outcome(store, checkpoint, sound, path.name)
+            end = outcome(store, checkpoint, sound, "pinned" if kind == "pins" else path.name)
             path.write_bytes(whole)
         counts.setdefault(kind, Counter())[end] += 1
     return counts
@@ -197,14 +202,13 @@ def a_line(rng: random.Random) -> list[str]:
 
 
 def fuzz_commands(tries: int, rng: random.Random, folder: Path) -> dict[str, Counter]:
-    """Each line must run, or be refused in a line; where training would begin, it stops."""
+    """Each line must run, or be refused in a line; where training would begin, it stops. There is a store of three runs."""
 
     def reached(*_: Any, **__: Any) -> None:
         raise Reached
 
     counts: Counter = Counter()
-    os.environ["DTCL_RESULTS"] = str(folder / "store")
-    Store().rows_path.mkdir(parents=True)
+    os.environ["DTCL_RESULTS"] = str(trained(folder)[0].path)
     before = pretrain.train, local.compute, os.getcwd()
     pretrain.train = local.compute = reached
     os.chdir(folder)

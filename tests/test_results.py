@@ -482,3 +482,9 @@ def test_entries_of_one_thing_that_disagree_are_named_and_copying_decides_nothin
     names = ["20260101T000000", "20260102T000000", "20260103T000000"]
     assert told(names) == told([f"2020{name[4:]}" if i == 1 else f"2027{name[4:]}" for i, name in enumerate(names)])
     assert len(results.entries(tmp_path / "2026")) == 3, "nothing says that they are of one thing"
+
+
+def test_an_entry_of_another_kind_is_left_out_and_named(tmp_path):
+    results.add_shard([{"loss": "a", "seed": 0}, {"seed": 1}], tmp_path)
+    with pytest.warns(UserWarning, match=r"line 2 is left out: it has no 'loss'"):
+        assert results.entries(tmp_path, ["loss", "seed"]) == [{"loss": "a", "seed": 0}]

@@ -13,6 +13,7 @@ chance; elsewhere its seed is missing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +26,7 @@ from ..config import HYPERPARAMETERS
 from ..experiments import core
 from ..experiments.core import CHANCE
 from ..experiments.core import PROPOSED as PROPOSED
+from ..methods import ALL_METHODS
 from ..traces import Trace
 from . import selection
 from .intervals import Interval, mean_interval
@@ -35,6 +37,18 @@ MARGIN = 0.02  # of accuracy: what "alike", "among the best" and "well short" me
 USING_DOMAINS = ("same_domain", "mmd", "dann")  # baselines that see the domains of the training images
 BASELINES = ("standard", *USING_DOMAINS)
 NOTHING = pd.Series(dtype=float)
+SHORT = {"test_ood": "Test-OOD", "test_id": "Test-ID", "d_test_id": "D-Test-ID", "validation": "Validation"}
+
+
+def plain(text: str) -> str:
+    """A sentence with methods and accuracies under the names that tables give them.
+
+    >>> plain("dw_pairs over standard, test_ood")
+    'Domain-Weighted Pairs over Standard CL, Test-OOD'
+    """
+    titles = {**{name: method.title for name, method in ALL_METHODS.items()}, **SHORT}
+    words = sorted(titles, key=len, reverse=True)
+    return re.sub(rf"\b({'|'.join(map(re.escape, words))})\b(?! *CL)", lambda found: titles[found[0]], text)
 
 
 @dataclass(frozen=True)
@@ -63,6 +77,11 @@ class Contrast:
     baseline: str | None = None
     beside: bool = False
     signs: tuple[int, ...] | None = None
+
+    @property
+    def said(self) -> str:
+        """What it is, with methods and accuracies under the names that tables give them."""
+        return plain(self.what)
 
     @property
     def speaks(self) -> str:

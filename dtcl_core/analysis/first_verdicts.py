@@ -107,7 +107,7 @@ def report(judged: Judged, epochs: int = PAPER_EPOCHS) -> str:
 
 def details(contrasts: Sequence[Contrast]) -> pd.DataFrame:
     """A line a contrast: what, mean, low, high, n, and how it speaks."""
-    lines = [(c.what, *c.interval, c.speaks) for c in contrasts]
+    lines = [(c.said, *c.interval, c.speaks) for c in contrasts]
     return pd.DataFrame(lines, columns=["contrast", "mean", "low", "high", "n", "speaks"])
 
 
@@ -129,16 +129,16 @@ def spoken(judged: Judged, again: Judged | None = None) -> str:
             lines += [f"  {word}:"] * bool(chosen)
             for c, other in chosen:
                 mark = "  * " if other and other.speaks == word else "    "
-                what, numbers = f"{mark}{c.what}", f"{c.interval}  n = {c.interval.n}"
+                what, numbers = f"{mark}{c.said}", f"{c.interval}  n = {c.interval.n}"
                 fits = len(what) + 2 + len(numbers) <= WIDTH
-                wrapped = textwrap.wrap(c.what, WIDTH, initial_indent=mark, subsequent_indent=" " * 6)
+                wrapped = textwrap.wrap(c.said, WIDTH, initial_indent=mark, subsequent_indent=" " * 6)
                 lines += [what + numbers.rjust(WIDTH - len(what))] if fits else [*wrapped, numbers.rjust(WIDTH)]
     return "\n".join(lines) or "No contrast speaks yet."
 
 
 def side_by_side(number: int, judged: Mapping[str, Contrast]) -> str:
     """A contrast of a claim as several judgements have it, by their names: how it speaks, its interval and n, a line each."""
-    lines = textwrap.wrap(f"Claim {number}: {next(iter(judged.values())).what}", WIDTH, subsequent_indent="    ")
+    lines = textwrap.wrap(f"Claim {number}: {next(iter(judged.values())).said}", WIDTH, subsequent_indent="    ")
     size = max(10, 2 + max(map(len, judged)))
     lines += [f"    {name:<{size}}{c.speaks:<9}{str(c.interval):>24}  n = {c.interval.n}" for name, c in judged.items()]
     return "\n".join(lines)

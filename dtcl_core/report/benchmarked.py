@@ -27,6 +27,12 @@ def load(name: str, folder: Path | None = None) -> pd.DataFrame:
     return pd.read_csv(path, dtype=texts) if path.exists() else pd.DataFrame()
 
 
+def latest(name: str, code: str) -> pd.DataFrame:
+    """The lines of a benchmark's file that this code was tried with, or all where it was not; without seeds, versions and dates."""
+    table = load(name).drop(columns=["seed", "torch", "date"], errors="ignore")
+    return table[table.code == code] if len(table) and (table.code == code).any() else table
+
+
 def stacks(frame: pd.DataFrame) -> pd.DataFrame:
     """Seconds that an epoch of a whole stack takes, by its number of runs: columns runs, seconds, a_run, precision."""
     if frame.empty:

@@ -10,7 +10,7 @@ import pandas as pd
 from ..analysis import verdicts
 from ..analysis.claims import CLAIMS
 from ..analysis.verdicts import Ruling
-from .html_tables import BOX, escaped, interval_text, plain
+from .html_tables import BOX, escaped, interval_text
 
 BRIEF = {
     1: "Both proposed methods beat every baseline",
@@ -69,7 +69,7 @@ def table(rulings: Mapping[str, Mapping[int, Ruling]], only: Sequence[int] = ())
             line[f"verdict{end}"] = ruling.word if ruling else verdicts.NOT_TESTED
             line[f"effect{end}"] = effect(ruling) if ruling else "–"
             deciding = ruling.deciding if ruling else None
-            line[f"of what{end}"] = plain(deciding.what) if deciding else "–"
+            line[f"of what{end}"] = deciding.said if deciding else "–"
         lines.append(line)
     return pd.DataFrame(lines)
 

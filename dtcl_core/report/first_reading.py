@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 
 from ..analysis import claims, first_verdicts, selection, sensitivity
-from ..analysis.contrasts import MIN_SEEDS, PROPOSED
+from ..analysis.contrasts import MIN_SEEDS, PROPOSED, SHORT
 from ..analysis.intervals import paired_difference
 from ..config import Protocol, Run
 from ..data import LABEL_FRACTIONS
@@ -75,7 +75,7 @@ def beyond(most: pd.DataFrame, yard: pd.DataFrame) -> str:
     both = most.merge(yard, on=["group", "metric"]).dropna(subset=names)
     far = both[both.largest.abs() > both[names].abs().max(axis=1)]
     lines = [f"In {len(far)} of {len(both)} that have all of them the largest difference is beyond every yardstick:"]
-    return "\n".join([*lines, *(f"    {line.group}, {line.metric}: {line.whose}" for line in far.itertuples())])
+    return "\n".join([*lines, *(f"    {line.group}, {SHORT[line.metric]}: {line.whose}" for line in far.itertuples())])
 
 
 def decision(full: pd.DataFrame) -> str:

@@ -12,10 +12,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from ..analysis import verdicts
-from ..analysis.contrasts import Contrast
+from ..analysis.contrasts import Contrast, plain
 from ..methods import ALL_METHODS
 from .card import BRIEF
-from .html_tables import plain
 
 COLUMNS = ("group", "what", "series", "mean", "low", "high", "n", "decides")
 COLORS = ("#D55E00", "#56B4E9", "#009E73", "#CC79A7")
@@ -35,7 +34,7 @@ def lines_of(judged: Mapping[str, Mapping[int, Sequence[Contrast]]]) -> pd.DataF
         `COLUMNS`: group (the claim), what, series (the name), mean, low, high, n, and whether it decides a verdict.
     """
     lines = [
-        (f"{number}. {BRIEF[number]}", plain(c.what), series, *c.interval, not verdicts.is_apart(number, c))
+        (f"{number}. {BRIEF[number]}", c.said, series, *c.interval, not verdicts.is_apart(number, c))
         for series, found in judged.items()
         for number, contrasts in found.items()
         for c in contrasts

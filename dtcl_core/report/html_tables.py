@@ -8,15 +8,14 @@ and a wide table scrolls within its own box.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
 
+from ..analysis.contrasts import SHORT
 from ..checks import checked_choice
 from ..methods import ALL_METHODS
-from .tables import SHORT
 
 ABOVE, BELOW = (
     "rgba(213, 94, 0, 0.40)",
@@ -33,17 +32,6 @@ COMPARED = (
 )  # columns whose best line is marked
 LEVELS = ("labels", "sigma")  # methods are compared at equal values of these
 BOX = '<div class="dtcl-table" style="overflow-x: auto; max-width: 100%">\n'
-
-
-def plain(text: str) -> str:
-    """A sentence with methods and accuracies under the names that tables give them.
-
-    >>> plain("dw_pairs over standard, test_ood")
-    'Domain-Weighted Pairs over Standard CL, Test-OOD'
-    """
-    titles = {**{name: method.title for name, method in ALL_METHODS.items()}, **SHORT}
-    words = sorted(titles, key=len, reverse=True)
-    return re.sub(rf"\b({'|'.join(map(re.escape, words))})\b(?! *CL)", lambda found: titles[found[0]], text)
 
 
 def renamed(table: pd.DataFrame) -> pd.DataFrame:

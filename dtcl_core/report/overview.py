@@ -19,7 +19,6 @@ from ..experiments.core import FRESH_SEED, PROPOSED, TAU_MINS
 from ..experiments.readings import FIRST
 from ..experiments.weight_choices import OFF_FLOOR
 from . import card, findings, notebook
-from .html_tables import plain as plain_words
 
 EPOCHS = Protocol().epochs  # of a run in full
 
@@ -55,7 +54,7 @@ class Overview:
             Columns: claim, what, seeds, mean, low, high, n; without the contrasts that a set of seeds is too small for.
         """
         lines = [
-            (number, plain_words(c.what), seeds, *c.interval)
+            (number, c.said, seeds, *c.interval)
             for number in numbers
             for pair in zip(*(self.contrasts[seeds][number] for seeds in self.contrasts))
             for seeds, c in zip(self.contrasts, pair)
@@ -92,7 +91,7 @@ class Overview:
             that decides nothing).
         """
         lines = [
-            (level, plain_words(c.what), *c.interval, state)
+            (level, c.said, *c.interval, state)
             for level, found in self.rulings.items()
             for c, state in (
                 *((c, _state(number, c, state)) for c, state in found[number].conjuncts),
@@ -111,6 +110,13 @@ class Overview:
     def counted(self) -> str:
         """How many of the runs are there, as a line."""
         return f"{self.measured.key.nunique()} of {len({run.key for run in self.runs})} runs exist."
+
+    @property
+    def tallied(self) -> str:
+        """How many claims got which verdict under the first level, in a sentence, with how many runs are missing."""
+        found = next(iter(self.rulings.values()))
+        missing = f" ({self.missing})" if self.missing else ""
+        return f"Of the {len(found) - len(card.FORMAL)} claims that runs could refute: {card.tally(found)}{missing}."
 
     @property
     def missing(self) -> str:
@@ -202,8 +208,7 @@ def answer(judged: Overview) -> list[str]:
 
     The first two are findings of their own (`findings.FINDINGS`), and fail a test when the rows no longer bear them.
     """
-    lines = [findings.FINDINGS[name].sentence(findings.load("main_table")) for name in ("lead", "unseen")]
-    found = next(iter(judged.rulings.values()))
-    missing = f" ({judged.missing})" if judged.missing else ""
-    lines.append(f"Of the {len(found) - len(card.FORMAL)} claims that runs could refute: {card.tally(found)}{missing}.")
-    return lines
+    return [
+        *(findings.FINDINGS[name].sentence(findings.load("main_table")) for name in ("lead", "unseen")),
+        judged.tallied,
+    ]

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..analysis.contrasts import SHORT as SHORT
 from ..analysis.intervals import accuracy_interval, paired_difference, unpaired_difference
 from ..analysis.selection import CONTEXT, SELECTION_FRACTION, compared, rows_of, select
 from ..config import HYPERPARAMETERS, TAU_ALPHAS, TAU_BETAS, Run
@@ -20,14 +21,23 @@ from ..methods import ALL_METHODS
 from ..results import default_store
 from ..traces import KINDS, Trace
 
-SHORT = {"test_ood": "Test-OOD", "test_id": "Test-ID", "d_test_id": "D-Test-ID", "validation": "Validation"}
+
+def counted(preset: str, runs: Sequence[Run], frame: pd.DataFrame) -> str:
+    """How many of the runs exist and on what they were trained, as a line; a second says how many diverged, if any did."""
+    line = f"Preset {preset}: {frame.key.nunique()} of {len({run.key for run in runs})} runs exist{_machines(frame)}."
+    diverged = frame[frame.status == "diverged"].key.nunique()
+    unselected = "a cell cannot be selected that diverged on a seed on which all are compared."
+    return f"{line}\n{diverged} runs diverged; {unselected}" if diverged else line
 
 
-def describe(experiment: str, preset: str, runs: Sequence[Run], frame: pd.DataFrame) -> str:
-    """What was asked for, how much of it exists, and how it differs from the paper's grid."""
-    present, wanted = frame.key.nunique(), len({run.key for run in runs})
+def asked(experiment: str, runs: Sequence[Run], frame: pd.DataFrame) -> pd.DataFrame:
+    """What was asked for, how much of it exists, and how it differs from the paper's grid.
+
+    Returns:
+        Columns: what (epochs, seeds, sigmas, and each method's configurations), here, asked, paper, which (names of few
+        configurations, or how seeds are spread over them).
+    """
     paper = REGISTRY[experiment].runs("paper")
-
     kinds = len({run.discriminator for run in runs} - {None}) > 1
 
     def cells(chosen: Sequence[Run], method: str) -> list[str]:
@@ -45,37 +55,27 @@ def describe(experiment: str, preset: str, runs: Sequence[Run], frame: pd.DataFr
             "/".join(f"{v:g}" if isinstance(v, (int, float)) else v for v in cell if v is not None) for cell in found
         ]
 
-    def seeds(chosen: Sequence[Run]) -> int:
-        return len({run.seed for run in chosen})
-
-    def sigmas(chosen: Sequence[Run]) -> int:
-        return len({run.sigma for run in chosen})
+    def several(field: str) -> tuple[int, ...]:
+        return tuple(len({getattr(run, field) for run in chosen}) for chosen in (there, runs, paper))
 
     stored = set(frame.key)
     there = [run for run in runs if run.key in stored]
     begun = Counter(dataclasses.replace(run, seed=0) for run in there)
     each = {begun[cell] for cell in {dataclasses.replace(run, seed=0) for run in runs}}
-    uneven = f"  {min(each)} to {max(each)} a configuration" if len(each) > 1 else ""
-    lines = [
-        f"Preset {preset}: {present} of {wanted} runs exist{_machines(frame)}.",
-        f"{'':<28}{'here':>6}{'asked':>7}{'paper':>7}",
-        f"{'epochs':<28}{runs[0].protocol.epochs if there else '-':>6}{runs[0].protocol.epochs:>7}{paper[0].protocol.epochs:>7}",
-        f"{'seeds':<28}{seeds(there):>6}{seeds(runs):>7}{seeds(paper):>7}{uneven}",
-        f"{'sigmas':<28}{sigmas(there):>6}{sigmas(runs):>7}{sigmas(paper):>7}",
+    uneven = f"{min(each)} to {max(each)} a configuration" if len(each) > 1 else ""
+    epochs = runs[0].protocol.epochs
+    lines: list[tuple[Any, ...]] = [
+        ("epochs", epochs if there else 0, epochs, paper[0].protocol.epochs, ""),
+        ("seeds", *several("seed"), uneven),
+        ("sigmas", *several("sigma"), ""),
     ]
     for method in dict.fromkeys(run.method for run in runs):
-        here, asked = cells(there, method), cells(runs, method)
+        here = cells(there, method)
         names = [h.strip("_") for h in HYPERPARAMETERS if h == "tau_alpha" or h in ALL_METHODS[method].uses]
         names += ["discriminator"] if kinds else []
-        listed = f"  {'/'.join(names)}: {', '.join(here)}" if 0 < len(here) <= 5 else ""
-        count = f"{len(here):>6}{len(asked):>7}{len(cells(paper, method)):>7}"
-        lines.append(f"{ALL_METHODS[method].title:<28}{count}{listed}")
-    diverged = frame[frame.status == "diverged"].key.nunique()
-    if diverged:
-        lines.append(
-            f"{diverged} runs diverged; a cell cannot be selected that diverged on a seed on which all are compared."
-        )
-    return "\n".join(lines)
+        listed = f"{'/'.join(names)}: {', '.join(here)}" if 0 < len(here) <= 5 else ""
+        lines.append((title(method), len(here), len(cells(runs, method)), len(cells(paper, method)), listed))
+    return pd.DataFrame(lines, columns=["what", "here", "asked", "paper", "which"])
 
 
 def _machines(frame: pd.DataFrame) -> str:
@@ -428,18 +428,20 @@ def temperature_quantiles(
     return pd.DataFrame(lines, columns=["epoch", "pairs", "5 %", "median", "95 %", "n"])
 
 
-def describe_all(preset: str, **options: Any) -> str:
-    """How many runs of each experiment exist; `options` as for `Experiment.runs`, epochs where they are not its own."""
-    lines = [f"{'experiment':<22}{'runs':>6}{'exist':>7}"]
-    present = default_store(preset).rows()
+def asked_of_all(preset: str, **options: Any) -> pd.DataFrame:
+    """How many runs of each experiment are asked for and exist; `options` as for `Experiment.runs`, epochs where they are not its own.
+
+    Returns:
+        Columns: experiment, asked, here. The last line, "claims", has the runs of all of the paper's, each once.
+    """
+    lines, present = [], default_store(preset).rows()
     known = validation_of(present)
-    for name, experiment in REGISTRY.items():
-        asked = {**options, "epochs": None} if experiment.sets_epochs(preset) else options
-        keys = {run.key for run in experiment.runs(preset, validation=known, **asked)}
-        lines.append(f"{name:<22}{len(keys):>6}{len(keys & present.keys()):>7}")
-    wanted = {run.key for run in REGISTRY["claims"].runs(preset, validation=known, **options)}
-    lines.append(f"Preset {preset}: {len(wanted & present.keys())} of {len(wanted)} runs exist.")
-    return "\n".join(lines)
+    for name in [*(name for name in REGISTRY if name != "claims"), "claims"]:
+        experiment = REGISTRY[name]
+        chosen = {**options, "epochs": None} if experiment.sets_epochs(preset) else options
+        keys = {run.key for run in experiment.runs(preset, validation=known, **chosen)}
+        lines.append((name, len(keys), len(keys & present.keys())))
+    return pd.DataFrame(lines, columns=["experiment", "asked", "here"])
 
 
 def title(method: str) -> str:

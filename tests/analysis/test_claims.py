@@ -473,7 +473,10 @@ def test_every_claim_of_the_paper_is_there_and_summed_up():
     assert table.contrasts[0] == "16 for" and table.n[0] == 5
     assert len(first_verdicts.details(judged[1])) == 16
     spoken = first_verdicts.spoken(judged)
-    assert spoken.startswith("Claim 1. At sigma 50") and "  for:\n    dw_negatives over standard, test_ood" in spoken
+    assert (
+        spoken.startswith("Claim 1. At sigma 50")
+        and "  for:\n    Domain-Weighted Negatives over Standard CL, Test-OOD" in spoken
+    )
     assert len(spoken.splitlines()) >= 1 + 16 and all(len(line) <= 78 for line in spoken.splitlines())
     assert "0.023 [0.022, 0.024]  n = 5" in spoken and first_verdicts.spoken({}) == "No contrast speaks yet."
     few = first_verdicts.report(claims.judge(Evidence(papers_rows().query("seed < 2"))))

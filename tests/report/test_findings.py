@@ -10,8 +10,8 @@ import pytest
 
 from dtcl_core.config import Protocol
 from dtcl_core.experiments import REGISTRY
-from dtcl_core.report import findings, notebook
-from dtcl_core.report.findings import FINDINGS, Finding, Rows
+from dtcl_core.report import benchmarked, findings, notebook
+from dtcl_core.report.findings import FINDINGS, PAGES, Finding, Rows
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -28,6 +28,22 @@ def test_no_measured_number_is_typed(chapter):
     words = re.sub(r"\{[^}]*\}", "", FINDINGS[chapter].text)
     assert not re.search(r"\d\.\d", words)
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", FINDINGS[chapter].date)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_without_runs_of_its_own_opens_with_what_its_files_say(page):
+    assert findings.said(page).text.startswith(f"**Found, {PAGES[page].date}:** ")
+    assert not re.search(r"\d", re.sub(r"\{[^}]*\}", "", PAGES[page].text)), "a number is typed"
+    text = next(path for path in (ROOT / f"book/{page}.md", ROOT / f"book/{page}.ipynb") if path.exists()).read_text()
+    assert f'findings.said("{page}")' in text.replace("\\", "")
+
+
+def test_a_page_does_not_say_what_its_files_no_longer_bear(monkeypatch):
+    fuzz = benchmarked.load("fuzz")
+    load = benchmarked.load
+    monkeypatch.setattr(benchmarked, "load", lambda name: fuzz.assign(silent=1) if name == "fuzz" else load(name))
+    with pytest.raises(ValueError, match="no longer true"):
+        findings.said("trust")
 
 
 def worse(rows, change):

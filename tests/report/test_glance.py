@@ -195,13 +195,19 @@ def test_questions_are_about_fields_that_the_weight_sees():
 
 def test_a_difference_is_beyond_the_yardsticks_only_if_it_is_beyond_every_one():
     most = pd.DataFrame(
-        {"group": ["Oracle"] * 2, "metric": ["a", "b"], "largest": [-0.3, 0.2], "whose": ["crop", "blur"]}
+        {"group": ["Oracle"] * 2, "metric": ["test_ood", "test_id"], "largest": [-0.3, 0.2], "whose": ["crop", "blur"]}
     )
     yard = pd.DataFrame(
-        {"group": ["Oracle"] * 2, "metric": ["a", "b"], "trained again": [0.1, 0.1], "probed": 0.1, "range": 0.25}
+        {
+            "group": ["Oracle"] * 2,
+            "metric": ["test_ood", "test_id"],
+            "trained again": [0.1, 0.1],
+            "probed": 0.1,
+            "range": 0.25,
+        }
     )
     told = first_reading.beyond(most, yard.assign(**{"labels drawn again": [-0.29, 0.0]}))
-    assert told.startswith("In 1 of 2 ") and "Oracle, a: crop" in told and "blur" not in told
+    assert told.startswith("In 1 of 2 ") and "Oracle, Test-OOD: crop" in told and "blur" not in told
 
 
 def test_reported_numbers_outside_their_interval_are_counted_on_three_seeds_or_more():

@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
+from dtcl_core.analysis import contrasts
 from dtcl_core.report import html_tables, notebook
 from dtcl_core.report.html_tables import Shown
 
@@ -114,10 +115,10 @@ def test_one_name_a_method_in_text_and_page():
         assert "dw_pairs" not in said and "Domain-Weighted Pairs" in said and "Standard CL" in said
         assert "test_ood" not in said and "Test-OOD" in said and "D-Test-ID" in said
     assert (
-        html_tables.plain("dw_pairs over the best baseline, test_id")
+        contrasts.plain("dw_pairs over the best baseline, test_id")
         == "Domain-Weighted Pairs over the best baseline, Test-ID"
     )
-    assert html_tables.plain("Standard CL and CL with MMD") == "Standard CL and CL with MMD", "a title stays as it is"
+    assert contrasts.plain("Standard CL and CL with MMD") == "Standard CL and CL with MMD", "a title stays as it is"
 
 
 def test_missing_values_and_markup_are_harmless():

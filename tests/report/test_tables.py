@@ -94,23 +94,36 @@ def test_ranks_leave_the_oracle_out():
     assert table["reported rank"].tolist() == ["1", "3"]  # among all that the paper ranks
 
 
-def test_description_counts_runs_and_cells():
+def asked(experiment, runs, rows):
+    table = tables.asked(experiment, runs, rows).set_index("what")
+    return {what: (*line[:3],) for what, *line in table.reset_index().itertuples(index=False)}, table.which
+
+
+def test_what_was_run_counts_runs_and_cells():
     runs = REGISTRY["main_table"].runs("laptop")
-    text = tables.describe("main_table", "laptop", runs, results.frame([]))
-    assert "0 of 42 runs exist" in text
-    assert "Domain-Weighted Pairs            0      2     40\n" in text
-    there = frame([("dw_pairs", {"tau_alpha": 0.075, "tau_beta": 0.5, "protocol": runs[0].protocol}, 0, 0.8, 0.5)])
-    text = tables.describe("main_table", "laptop", runs, there.assign(device="cpu", precision="float32"))
-    assert text.startswith("Preset laptop: 1 of 42 runs exist, on cpu in float32.")
-    assert "Domain-Weighted Pairs            1      2     40  tau_alpha/tau_beta: 0.075/0.5" in text
-    assert "seeds                            1      3      5" in text
+    assert tables.counted("laptop", runs, results.frame([])) == "Preset laptop: 0 of 42 runs exist."
+    counts, which = asked("main_table", runs, results.frame([]))
+    assert counts["Domain-Weighted Pairs"] == (0, 2, 40) and which["Domain-Weighted Pairs"] == ""
     cell = {"tau_alpha": 0.075, "tau_beta": 0.5, "protocol": runs[0].protocol}
+    there = frame([("dw_pairs", cell, 0, 0.8, 0.5)]).assign(device="cpu", precision="float32")
+    assert tables.counted("laptop", runs, there) == "Preset laptop: 1 of 42 runs exist, on cpu in float32."
+    counts, which = asked("main_table", runs, there)
+    assert counts["Domain-Weighted Pairs"] == (1, 2, 40) and counts["seeds"] == (1, 3, 5)
+    assert which["Domain-Weighted Pairs"] == "tau_alpha/tau_beta: 0.075/0.5"
     entries = [(m, cell, s, 0.8, 0.5) for m, n in (("dw_pairs", 3), ("dw_negatives", 2)) for s in range(n)]
-    text = tables.describe("main_table", "laptop", runs, frame(entries).assign(device="cpu", precision="float32"))
-    assert "seeds                            3      3      5  0 to 3 a configuration\n" in text
+    counts, which = asked("main_table", runs, frame(entries).assign(device="cpu", precision="float32"))
+    assert counts["seeds"] == (3, 3, 5) and which["seeds"] == "0 to 3 a configuration"
     mixed = pd.concat([there.assign(device=d, precision=p) for d, p in (("cpu", "float32"), ("cuda", "bfloat16"))])
-    told = tables.describe("main_table", "laptop", runs, mixed)
-    assert "on cpu in float32 and cuda in bfloat16: compared as if alike" in told
+    assert "on cpu in float32 and cuda in bfloat16: compared as if alike" in tables.counted("laptop", runs, mixed)
+    assert "\n1 runs diverged; " in tables.counted("laptop", runs, there.assign(status="diverged"))
+
+
+def test_all_that_is_asked_for_is_counted():
+    table = tables.asked_of_all("first").set_index("experiment")
+    assert table.index[-1] == "claims" and set(table.index) == set(REGISTRY)
+    main = REGISTRY["main_table"].runs("first")
+    there = results.Store().rows()
+    assert tuple(table.loc["main_table"]) == (len({r.key for r in main}), sum(r.key in there for r in main))
 
 
 def test_tables_of_nothing_are_empty():
@@ -127,12 +140,10 @@ def test_description_counts_discriminators_and_heads_as_cells():
     cells = [(m, {"tau_alpha": a, "tau_beta": b, "discriminator": "global", "sigma": 50.0, "protocol": runs[0].protocol})
              for m in ("dw_negatives", "dw_pairs") for a, b in ((0.075, 0.5), (0.175, 1.0))]  # fmt: skip
     there = frame([(*cell, 0, 0.8, 0.5) for cell in cells]).assign(device="cpu", precision="float32")
-    text = tables.describe("global_vs_batch", "laptop", runs, there)
-    assert "Domain-Weighted Pairs            2      4     80" in text and "0.075/0.5/global" in text
+    counts, which = asked("global_vs_batch", runs, there)
+    assert counts["Domain-Weighted Pairs"] == (2, 4, 80) and "0.075/0.5/global" in which["Domain-Weighted Pairs"]
     heads = REGISTRY["projector_head"].runs("laptop")
-    assert "Standard CL                      0      5     70" in tables.describe(
-        "projector_head", "laptop", heads, results.frame([])
-    )
+    assert asked("projector_head", heads, results.frame([]))[0]["Standard CL"] == (0, 5, 70)
 
 
 @pytest.mark.parametrize("tau_min", [0.01, 0.05])
