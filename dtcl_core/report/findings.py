@@ -495,7 +495,7 @@ PAGES: Mapping[str, Finding] = {  # by page, of what it shows beside the runs of
     ),
     "trust": Finding(
         "2026-11-23",
-        "{identical} of {again} rows that were trained again in their stacks came out bit for bit. {kills} kills of a trainer cost no"
+        "{identical} of {again} rows that were trained again in their stacks came out bit for bit. {kills:,} kills of a trainer cost no"
         " run; of {tries:,} damaged files, odd commands and ill-timed stops {silent} changed a number in silence and {failed} ended unexplained.",
         tried,
         lambda x: x["identical"] == x["again"] and x["silent"] == x["failed"] == 0,

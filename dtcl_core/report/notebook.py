@@ -21,7 +21,6 @@ from ..files import check_writable
 from ..launch.engines import compute, compute_all
 from ..results import Store, default_store
 from ..traces import Trace
-from . import tables
 from .html_tables import Shown
 from .tables import title
 
@@ -227,12 +226,6 @@ def together(*frames: pd.DataFrame) -> pd.DataFrame:
     if not some:
         return frames[0]
     return pd.concat(some, ignore_index=True).drop_duplicates(["key", "label_fraction"], ignore_index=True)
-
-
-def what_was_run(experiment: str, preset: str, runs: Sequence[Run], measured: pd.DataFrame) -> None:
-    """Display how many of a chapter's runs exist, and their configurations beside those of the paper."""
-    print(tables.counted(preset, runs, measured))
-    show(tables.asked(experiment, runs, measured))
 
 
 def show(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from ..analysis.claims import HIGH
 from ..analysis.contrasts import SHORT as SHORT
 from ..analysis.intervals import accuracy_interval, paired_difference, unpaired_difference
 from ..analysis.selection import CONTEXT, SELECTION_FRACTION, compared, rows_of, select
@@ -359,6 +360,24 @@ def clipped(tau_min: float, num_domains: int = 2) -> pd.DataFrame:
     return table
 
 
+def clipped_in_paper(tau_min: float, selected: pd.DataFrame) -> str:
+    """How many cells of the paper's grid Eq. 3 clips with this tau_min, and whether those that the paper selected are, in lines.
+
+    Args:
+        tau_min: of Eq. 3.
+        selected: as from `selected_and_best_in_paper`.
+    """
+    limits = clipped(tau_min)
+    clips = limits.drop(columns="tau_alpha").notna().to_numpy()
+    lines = [f"With tau_min = {tau_min:g}, {clips.sum()} of the {clips.size} cells are clipped for some posterior."]
+    lines.append("Those that the paper selected:")
+    for name, cell in selected[["method", "selected"]].drop_duplicates().itertuples(index=False):
+        tau_alpha, tau_beta = cell.split("/")
+        limit = limits.set_index("tau_alpha").loc[tau_alpha, f"tau_beta {tau_beta}"]
+        lines.append(f"{name}, {cell}: {f'clipped beyond {limit:.3f}' if limit < 1 else 'never clipped'}")
+    return "\n".join(lines)
+
+
 def selected_at_fractions(frame: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     """What is selected with more labels than `SELECTION_FRACTION`, beside what that selects, on the seeds that both have.
 
@@ -442,6 +461,48 @@ def asked_of_all(preset: str, **options: Any) -> pd.DataFrame:
         keys = {run.key for run in experiment.runs(preset, validation=known, **chosen)}
         lines.append((name, len(keys), len(keys & present.keys())))
     return pd.DataFrame(lines, columns=["experiment", "asked", "here"])
+
+
+def otherwise_selected(table: pd.DataFrame, metrics: Sequence[str]) -> str:
+    """How many selections of `selected_at_fractions` differ from that at 1 %, and how far it moves means, in lines; empty of none."""
+    if table.empty:
+        return ""
+    other = (table["at 1 %"] != table["here"]).sum()
+    lines = [f"{other} of {len(table)} selections differ from that at 1 %."]
+    for name in (SHORT[metric] for metric in metrics):
+        gap = (table[f"{name} here"] - table[f"{name} at 1 %"]).abs().max()
+        lines.append(f"Largest change of a mean {name} accuracy: {gap:.3f}")
+    return "\n".join(lines)
+
+
+def with_several_cells(rows: pd.DataFrame) -> list[str]:
+    """The titles of methods that have rows of more than one configuration."""
+    cells = rows[["method", *HYPERPARAMETERS]].drop_duplicates().method.value_counts()
+    return [title(method) for method in cells.index[cells > 1]]
+
+
+def high_cells(frame: pd.DataFrame, single: pd.DataFrame, in_paper: pd.DataFrame, sigma: float) -> pd.DataFrame:
+    """The share above `claims.HIGH` on Test-OOD of each method's cells, as reported and as measured, and of its runs.
+
+    Args:
+        frame: rows; half-trained cells are not compared.
+        single: rows at one label fraction, without diverged runs.
+        in_paper: as from `reported.temperature_tables`.
+        sigma: whose reported cells are taken.
+
+    Returns:
+        Columns: method, then reported cells, measured cells and runs, each with n.
+    """
+    told = in_paper[(in_paper.metric == "test_ood") & (in_paper.sigma == sigma)].rename(columns={"value": "test_ood"})
+    whole = cell_means(compared(frame), ["test_ood"])
+    lines = []
+    for method, known in ALL_METHODS.items():
+        line: list[Any] = [known.title]
+        for table in (told, whole, single):
+            mine = table.loc[table.method == method, "test_ood"]
+            line += [(mine > HIGH).mean(), len(mine)]
+        lines += [line] if any(line[2::2]) else []
+    return pd.DataFrame(lines, columns=["method", "reported cells", "n", "measured cells", "n", "runs", "n"])
 
 
 def title(method: str) -> str:

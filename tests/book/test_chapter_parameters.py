@@ -3,6 +3,7 @@
 import contextlib
 import io
 import linecache
+import re
 from collections import Counter
 
 import matplotlib
@@ -17,13 +18,15 @@ from test_properties import EXAMPLES, ODD, SHARED, TIMES, is_readable
 from dtcl_core import methods
 from dtcl_core.report.notebook import INJECTED, assigned_names
 
+OBTAINS = re.compile(r"notebook\.obtain\(|Study\(")
+
 
 def parts(path):
     """A chapter's parameters, its code up to where its runs are obtained (or its first cell of code), and the rest."""
     cells = [c for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code"]
     (own,) = [c.source for c in cells if "parameters" in c.metadata.get("tags", [])]
     others = [c.source for c in cells if "parameters" not in c.metadata.get("tags", [])]
-    last = max((i for i, source in enumerate(others) if "notebook.obtain(" in source), default=0)
+    last = max((i for i, source in enumerate(others) if OBTAINS.search(source)), default=0)
     return own, others[: last + 1], others[last + 1 :]
 
 
@@ -75,7 +78,7 @@ def test_a_chapter_runs_or_refuses_its_parameters_in_a_line(path, nothing_trains
         given(parameters(names))(check)
     )()
     assert drawn >= set(names) and outcomes["refused"] >= len(names) and outcomes["ran"] > 1, (outcomes, drawn)
-    assert outcomes["trained"] or not any("notebook.obtain(" in source for source in code), outcomes
+    assert outcomes["trained"] or not any(OBTAINS.search(source) for source in code), outcomes
 
 
 ONE_NUMBER = st.floats(0.0, 1e30, exclude_min=True)

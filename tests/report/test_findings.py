@@ -121,7 +121,7 @@ def test_every_results_chapter_opens_with_its_finding(chapter):
     cells = nbformat.read(ROOT / f"book/{chapter}.ipynb", as_version=4).cells
     cells = [cell for cell in cells if "install" not in cell.metadata.get("tags", [])]
     assert cells[0].source.startswith("# ") and "\n" not in cells[0].source
-    assert cells[3].source == f'findings.show("{chapter}", runs, measured)'
+    assert f'study = Study("{chapter}", ' in cells[2].source and cells[3].source == "study.found()"
     assert cells[4].cell_type == "markdown"
 
 

@@ -61,4 +61,4 @@ def test_every_chapter_whose_runs_may_have_several_levels_takes_one(name):
     source = "\n".join(c.source for c in nbformat.read(ROOT / f"book/{name}.ipynb", as_version=4).cells)
     takes = "\nlevel: float = 0.01" in source
     assert takes or not any(run.method in PROPOSED for run in runs)
-    assert takes == ("level" in source[source.index("notebook.obtain(") :].partition(")\n")[0])
+    assert takes == ("level" in source[source.index(" Study(") :].partition(")\n")[0])

@@ -1,0 +1,116 @@
+"""A chapter's runs and what every chapter makes of them: rows, selected cells, fresh seeds, verdicts. Cells show, this computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from ..analysis import selection
+from ..analysis.contrasts import SHORT
+from ..analysis.selection import SELECTION_FRACTION
+from ..config import Run
+from . import findings, notebook, overview, tables
+from .card import Card
+
+
+class Study:
+    """The runs of an experiment, and the rows that exist, after training the missing ones if asked to.
+
+    Args:
+        experiment: a name in `experiments.REGISTRY`.
+        preset, compute, device, save, level, options: see `notebook.obtain`, which checks them before any work.
+
+    Attributes:
+        runs: what is asked for.
+        measured: the rows among them that exist, a line a run and label fraction.
+    """
+
+    def __init__(
+        self,
+        experiment: str,
+        preset: str,
+        compute: bool = False,
+        device: str = "auto",
+        save: str | None = None,
+        level: float | None = None,
+        **options: Any,
+    ):
+        self.experiment, self.preset, self.compute, self.device, self.options = (
+            experiment,
+            preset,
+            compute,
+            device,
+            options,
+        )
+        self.runs, self.measured = notebook.obtain(experiment, preset, compute, device, save, level, **options)
+
+    @cached_property
+    def chosen(self) -> pd.DataFrame:
+        """The cells that validation selects, as from `selection.select`."""
+        return selection.select(self.measured)
+
+    def selected(self, label_fraction: float | None = SELECTION_FRACTION) -> pd.DataFrame:
+        """Rows of the selected cells with this share of the labels; None: with each."""
+        return _with(selection.rows_of(self.measured, self.chosen), label_fraction)
+
+    def held_out(self, label_fraction: float | None = SELECTION_FRACTION) -> pd.DataFrame:
+        """Rows of the cells that validation selects on the other seeds, see `selection.held_out`."""
+        return _with(selection.held_out(self.measured), label_fraction)
+
+    def measured_at(self, label_fraction: float = SELECTION_FRACTION) -> pd.DataFrame:
+        """All rows with this share of the labels."""
+        return _with(self.measured, label_fraction)
+
+    @cached_property
+    def fresh(self) -> tuple[list[Run], pd.DataFrame]:
+        """The selected cells on fresh seeds, and the rows that exist of them, see `notebook.confirm`."""
+        return notebook.confirm(self.chosen, self.runs, self.preset, self.compute, self.device)
+
+    @cached_property
+    def judged(self) -> overview.Overview:
+        """All claims, judged on the rows of the same preset, seeds and epochs."""
+        seeds, epochs = self.options.get("seeds"), self.options.get("epochs")
+        return overview.overview(self.preset, self.device, seeds=seeds, epochs=epochs)
+
+    def every_level(self) -> tuple[list[Run], pd.DataFrame]:
+        """Runs and rows under each level of tau_min, see `notebook.under_levels`."""
+        return notebook.obtain(self.experiment, self.preset, False, self.device, **self.options)
+
+    def reported(self, table: pd.DataFrame) -> pd.DataFrame:
+        """The lines of a table of the paper that are about methods of this study."""
+        return table[table.method.isin({run.method for run in self.runs})]
+
+    def found(self, name: str | None = None) -> None:
+        """Display the chapter's finding, or another by its name, see `findings.show`."""
+        findings.show(name or self.experiment, self.runs, self.measured)
+
+    def claims(self, *numbers: int) -> Card:
+        """The verdicts on the claims that rest on the chapter."""
+        return self.judged.card(*numbers)
+
+    def what_was_run(self) -> None:
+        """Display how many of the runs exist, and their configurations beside those of the paper."""
+        print(tables.counted(self.preset, self.runs, self.measured))
+        notebook.show(tables.asked(self.experiment, self.runs, self.measured))
+
+
+def show_each(
+    metrics: Sequence[str], table: Callable[[str], pd.DataFrame], ending: str = " accuracy", best: bool = False
+) -> None:
+    """Display a table for each accuracy, under its name.
+
+    Args:
+        metrics: columns of rows.
+        table: makes the table of one of them.
+        ending: of the titles.
+        best: mark the best line.
+    """
+    for metric in metrics:
+        notebook.show(table(metric), title=f"{SHORT[metric]}{ending}", best=metric if best else None)
+
+
+def _with(rows: pd.DataFrame, label_fraction: float | None) -> pd.DataFrame:
+    return rows if label_fraction is None else rows[rows.label_fraction == label_fraction]

@@ -1,0 +1,85 @@
+"""What chapters show is what the library's functions compute of the same rows."""
+
+import nbformat
+import pandas as pd
+import pytest
+from test_findings import ROOT
+
+from dtcl_core.analysis import reported, selection
+from dtcl_core.config import TAU_ALPHAS, TAU_BETAS
+from dtcl_core.report import notebook, study, tables
+from dtcl_core.report.study import Study, show_each
+
+
+@pytest.fixture(scope="module")
+def main():
+    return Study("main_table", "first", level=0.01)
+
+
+def test_a_study_has_the_rows_that_validation_selects(main):
+    runs, measured = notebook.obtain("main_table", "first", False, "auto", level=0.01)
+    assert main.runs == runs and main.measured.equals(measured)
+    chosen = selection.rows_of(measured, selection.select(measured))
+    assert main.selected(None).equals(chosen) and main.selected(0.1).equals(chosen[chosen.label_fraction == 0.1])
+    assert set(main.selected().label_fraction) == {0.01} and len(main.selected()) < len(main.measured_at())
+    other = selection.held_out(measured)
+    assert main.held_out().equals(other[other.label_fraction == 0.01])
+
+
+def test_fresh_seeds_are_those_of_the_selected_cells(main):
+    runs, rows = main.fresh
+    assert {run.method for run in runs} == set(main.chosen.method) and set(rows.key) <= {run.key for run in runs}
+    assert not {run.seed for run in runs} & {run.seed for run in main.runs}
+
+
+def test_only_reported_lines_of_asked_methods_are_shown():
+    few = Study("main_table", "smoke", methods="standard,dann")
+    assert set(few.reported(reported.main_comparison()).method) == {"standard", "dann"}
+
+
+def test_every_level_has_the_options_that_were_given():
+    few = Study("main_table", "core", level=0.05, methods="dw_pairs", seeds=1)
+    every, _ = few.every_level()
+    assert notebook.levels_of(every) == [0.01, 0.05] and {run.method for run in every} == {"dw_pairs"}
+    assert set(few.runs) < set(every) and {run.seed for run in every} == {0}
+
+
+def test_a_table_for_each_accuracy_has_its_name(capsys):
+    show_each(["test_id", "d_test_id"], lambda metric: pd.DataFrame(), ", of nothing")
+    assert capsys.readouterr().out == "Test-ID, of nothing\nNo runs yet.\nD-Test-ID, of nothing\nNo runs yet.\n"
+
+
+def test_cells_above_the_line_are_counted():
+    rows = pd.DataFrame(
+        [("standard", 0.1, seed, value, "ok") for seed, value in enumerate((0.95, 0.91, 0.5))],
+        columns=["method", "tau_alpha", "seed", "test_ood", "status"],
+    )
+    whole = Study("main_table", "first", level=0.01).measured.iloc[:0]
+    table = tables.high_cells(whole, rows, reported.temperature_tables(), 50.0).set_index("method")
+    assert table.loc["Standard CL"].tolist()[-2:] == [pytest.approx(2 / 3), 3]
+    told = reported.temperature_tables().query("metric == 'test_ood' and sigma == 50 and method == 'dw_pairs'").value
+    assert table.loc["Domain-Weighted Pairs"].tolist()[:2] == [pytest.approx((told > 0.9).mean()), len(told)]
+
+
+def test_cells_of_the_paper_that_are_clipped_are_named():
+    told = tables.clipped_in_paper(0.01, tables.selected_and_best_in_paper(reported.temperature_tables(), ["test_id"]))
+    cells = len(TAU_ALPHAS) * len(TAU_BETAS)
+    clipped = sum(alpha - beta / 2 < 0.01 for alpha in TAU_ALPHAS for beta in TAU_BETAS)
+    assert f"{clipped} of the {cells} cells are clipped" in told and "0.075/0.5: clipped beyond" in told
+
+
+def test_selections_that_differ_are_counted():
+    table = pd.DataFrame(
+        {"at 1 %": ["a", "b"], "here": ["a", "c"], "Test-ID at 1 %": [0.5, 0.5], "Test-ID here": [0.5, 0.75]}
+    )
+    told = tables.otherwise_selected(table, ["test_id"])
+    assert told == "1 of 2 selections differ from that at 1 %.\nLargest change of a mean Test-ID accuracy: 0.250"
+    assert tables.otherwise_selected(table[:0], ["test_id"]) == ""
+
+
+def test_chapters_leave_selecting_and_confirming_to_the_study():
+    for path in sorted((ROOT / "book").glob("*.ipynb")):
+        code = "\n".join(c.source for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code")
+        if "Study(" in code:
+            assert "selection.select(" not in code and "notebook.confirm(" not in code, path.stem
+    assert study.Study.__doc__
