@@ -8,8 +8,10 @@ from docutils import nodes
 
 from dtcl_core.experiments import REGISTRY
 
-PAGES = {*REGISTRY, "effects"}  # whose figures are drawn from rows
-ROWS, COMMANDS = "execution.html#the-rows", "rerun-it"
+PAGES = {*REGISTRY, "effects", "intro", "speed"}  # whose figures are drawn from rows, or from files of benchmarks
+ROWS, COMMANDS = ("rows", "execution.html#the-rows"), "rerun-it"
+FILES = {"speed": ("files", "#which-code-was-measured")}
+DRAWN = {"intro": 1}  # figures at the head of a page that show no number
 
 
 def is_output(node):
@@ -20,14 +22,15 @@ def add_links(app, doctree, docname):
     if app.builder.format != "html" or docname not in PAGES:
         return
     commands = any(COMMANDS in node["ids"] for node in doctree.findall(nodes.section))
-    for number, output in enumerate([node for node in doctree.findall(is_output) if any(node.findall(nodes.image))]):
+    outputs = [node for node in doctree.findall(is_output) if any(node.findall(nodes.image))]
+    for number, output in enumerate(outputs[DRAWN.get(docname, 0) :]):
         cell = output.parent
         while "cell" not in cell["classes"]:  # a hidden output has a node of its own around it
             cell = cell.parent
         cell["ids"].append(f"figure-{number}")
         links = [
             ("cell", f"#figure-{number}"),
-            ("rows", ROWS),
+            FILES.get(docname, ROWS),
             *([("run it again", f"#{COMMANDS}")] if commands else []),
         ]
         line = nodes.paragraph(classes=["dtcl-source"])

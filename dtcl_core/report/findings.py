@@ -118,7 +118,7 @@ def show(chapter: str, runs: Sequence[Run], measured: pd.DataFrame) -> None:
         print(rows.missing)
     if finding is None or (part := finding.part(rows)).missing:
         return
-    asked = REGISTRY[chapter if chapter in REGISTRY else finding.chapter or "main_table"].runs(finding.preset)
+    asked, _ = obtained(chapter if chapter in REGISTRY else finding.chapter or "main_table", finding.preset)
     if {run.key for run in runs} == {run.key for run in asked}:
         try:
             display(Sentence(f"**Found, {finding.date}:** {finding.sentence(part)}"))
@@ -142,9 +142,15 @@ def load(name: str) -> Rows:
     finding = FINDINGS.get(name)
     preset = PRESET if finding is None else finding.preset
     other = None if finding is None else finding.chapter
-    runs, measured = notebook.obtain(name if name in REGISTRY else other or "main_table", preset, False, "auto")
+    runs, measured = obtained(name if name in REGISTRY else other or "main_table", preset)
     rows = Rows(runs, measured, preset)
     return rows if finding is None else finding.part(rows)
+
+
+def obtained(experiment: str, preset: str) -> tuple[Sequence[Run], pd.DataFrame]:
+    """Runs and rows as the chapter has them without other parameters: of one level of tau_min, where it takes one."""
+    level = Protocol().tau_min if REGISTRY[experiment].parts and experiment != "claims" else None
+    return notebook.obtain(experiment, preset, False, "auto", level=level)
 
 
 def compared(_: Rows) -> Numbers:

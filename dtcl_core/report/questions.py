@@ -6,7 +6,11 @@ from collections.abc import Mapping
 
 import pandas as pd
 
+from ..analysis import calibration
+from ..analysis.intervals import paired_difference
+from ..analysis.selection import SELECTION_FRACTION
 from ..methods import ALL_METHODS
+from .style import METRIC_TITLES
 
 QUESTIONS: Mapping[str, str] = {  # by the field of `config.Protocol`, as `specifications` names it
     "tau_min": "What is tau_min, the floor under the temperatures of Eq. 3?",
@@ -18,6 +22,19 @@ QUESTIONS: Mapping[str, str] = {  # by the field of `config.Protocol`, as `speci
     "posterior view": "Whose domain does it judge for a pair: the negative's, or the anchor's?",
     "weight gradient": "Does the loss's gradient pass through the weight?",
 }
+
+
+OF_ALL: Mapping[
+    str, tuple[str, str]
+] = {  # by field, of what every method sees: the question, and the accuracy that it is about
+    "dropout": ("How much dropout has the encoder, and where?", "test_id"),
+    "blur_probability": ("Is each view blurred, or how many are, and with which kernel?", "test_id"),
+    "batch_size": ("What is the batch size, and is the last, smaller batch of an epoch dropped?", "test_id"),
+    "channels": ("How wide is the encoder, and where does it halve the image?", "test_id"),
+    "probe_features": ("Is the probe given embeddings as they are, and is it regularised?", "test_id"),
+    "domain_probe_data": ("Is the domain's probe fitted on all training images, or on the labelled ones?", "d_test_id"),
+}
+START = "literal crop, dropout 0.05"  # of `calibration.CANDIDATES`: the others change one thing in it
 
 
 def table(moved: pd.DataFrame) -> pd.DataFrame:
@@ -42,3 +59,36 @@ def table(moved: pd.DataFrame) -> pd.DataFrame:
             lines.append((field != "tau_min", -abs(most.moved), question, *effect))
     columns = ["question", "tried", "method", "before", "after", "difference", "low", "high", "n", "epochs"]
     return pd.DataFrame([line[2:] for line in sorted(lines, key=lambda line: line[:2])], columns=columns)
+
+
+def seen_by_all(readings: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """One line a question about what every method sees: the change tried that moves standard contrastive learning most.
+
+    Args:
+        readings: rows of candidates as from `calibration.on_all_seeds`; changes are from `START`, paired by seed.
+
+    Returns:
+        Columns: question, tried, accuracy, before and after (means at 1 % of the labels), difference with its interval, and n; the
+        largest difference first, and only questions whose change was run.
+    """
+    candidates, lines = {c.name: c.changes for c in calibration.CANDIDATES}, []
+    for field, (question, metric) in OF_ALL.items():
+        moved = []
+        for name in readings:
+            changed = {key for key, value in candidates[name].items() if candidates[START].get(key) != value}
+            if changed == {field}:
+                before, after = (_standard(readings[each], metric) for each in (START, name))
+                seeds = before.index.intersection(after.index)
+                means = before[seeds].mean(), after[seeds].mean()
+                moved.append((*means, *paired_difference(after, before), name))
+        if moved:
+            *numbers, tried = max(moved, key=lambda line: abs(line[2]))
+            lines.append((question, tried, METRIC_TITLES[metric].removesuffix(" accuracy"), *numbers))
+    columns = ["question", "tried", "accuracy", "before", "after", "difference", "low", "high", "n"]
+    return pd.DataFrame(sorted(lines, key=lambda line: -abs(line[5])), columns=columns)
+
+
+def _standard(reading: pd.DataFrame, metric: str) -> pd.Series:
+    """Standard contrastive learning's accuracy by seed, at the temperature that its validation selects."""
+    lines = reading[(reading.group == "standard") & (reading.metric == metric)]
+    return lines[lines.label_fraction == SELECTION_FRACTION].set_index("seed").value

@@ -1,6 +1,7 @@
 """All effects in one picture, and the card of the claims: each says what its contrasts and rows say."""
 
 import dataclasses
+import math
 
 import matplotlib
 import matplotlib.pyplot as plt
@@ -186,6 +187,23 @@ def test_a_question_tells_by_how_much_a_change_moves_the_same_cells_on_the_same_
     question, tried, method, before, after, difference, *_, n, epochs = line
     assert "tau_min" in question and tried == "tau_min 0.05" and method == "Domain-Weighted Pairs"
     assert (before, after, difference) == pytest.approx((0.71, 0.86, 0.15)) and (n, epochs) == (3, 400)
+
+
+def reading(values, metric="test_id"):
+    lines = [("standard", metric, 0.01, seed, value) for seed, value in enumerate(values)]
+    return pd.DataFrame(lines, columns=["group", "metric", "label_fraction", "seed", "value"])
+
+
+def test_what_every_method_sees_is_asked_with_the_change_that_moves_most():
+    readings = {
+        questions.START: reading([0.9, 0.8, 0.7]), "dropout 0": reading([0.91, 0.8]), "dropout 0.25": reading([0.6, 0.6]),
+        "batches of 512": reading([0.5]), "first reading": reading([0.1]),
+    }  # fmt: skip
+    table = questions.seen_by_all(readings)
+    assert table.tried.tolist() == ["batches of 512", "dropout 0.25"] and table.n.tolist() == [1, 2]
+    assert table.difference.tolist() == pytest.approx([-0.4, -0.25]) and table.before[1] == pytest.approx(0.85)
+    assert math.isnan(table.low[0]) and table.low[1] < -0.25 < table.high[1]
+    assert questions.seen_by_all({}).empty
 
 
 def test_questions_are_about_fields_that_the_weight_sees():
