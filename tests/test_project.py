@@ -54,4 +54,5 @@ def test_templates_ask_with_commands_that_there_are():
 
 
 def test_the_first_version_has_its_changes():
-    assert f"\n## {dtcl_core.__version__}\n" in (ROOT / "CHANGELOG.md").read_text()
+    heading = rf"^## {re.escape(dtcl_core.__version__)} \(\d{{4}}-\d\d-\d\d\)$"
+    assert re.search(heading, (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
