@@ -126,6 +126,14 @@ def test_all_that_is_asked_for_is_counted():
     assert tuple(table.loc["main_table"]) == (len({r.key for r in main}), sum(r.key in there for r in main))
 
 
+def test_the_best_line_is_the_first_and_missing_ones_the_last():
+    table = pd.DataFrame({"method": list("abcd"), "measured": [0.6, float("nan"), 0.9, 0.45]})
+    assert "".join(tables.best_first(table, "measured", "test_id").method) == "cadb"
+    assert "".join(tables.best_first(table, "measured", "d_test_id").method) == "dacb"
+    nothing = table.assign(measured=float("nan"))
+    assert "".join(tables.best_first(nothing, "measured", "test_id").method) == "abcd", "the paper's order"
+
+
 def test_tables_of_nothing_are_empty():
     nothing = results.frame([])
     assert selection.select(nothing).empty and tables.differences(nothing, "test_ood").empty
