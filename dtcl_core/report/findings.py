@@ -442,7 +442,7 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "taken" 
     ),
     "taken": Finding(
         "2026-11-23",
-        "Under a reading of the paper that fits its baseline better both do lead over the standard loss on those digits: {negatives:.2f} and"
+        "Under a reading of the paper that fits its baseline better both do lead over the standard loss on the training colours: {negatives:.2f} and"
         " {pairs:.2f} against {plain:.2f} ({n} seeds). Not every baseline is measured there yet.",
         adaptive,
         lambda x: min(x["negatives_same_low"], x["pairs_same_low"]) > 0 and min(x["negatives"], x["pairs"]) > x["plain_lower"],
