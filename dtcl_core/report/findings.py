@@ -370,15 +370,15 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "taken" 
     ),
     "lead": Finding(
         "2026-11-22",
-        "On held-out digits of the colours seen in training, the two proposed methods do not lead in our runs: {negatives:.2f} and"
-        " {pairs:.2f}, where the best baseline ({baseline}) has {best:.2f} (accuracy, {n} seeds).",
+        "On new digits of the colours seen in training the two proposed methods do not lead in our runs: weighted negatives have an"
+        " accuracy of {negatives:.2f} and weighted pairs of {pairs:.2f}, the best baseline ({baseline}) has {best:.2f} ({n} seeds).",
         comparison,
         lambda x: max(x["negatives"], x["pairs"]) < x["best"],
     ),
     "unseen": Finding(
         "2026-11-22",
-        "On the unseen colour, which the paper is about, {n} seeds cannot tell: accuracy varies so much from seed to seed that an"
-        " interval reaches {reach:.2f} to either side, where the paper's lead is {claimed:.2f}.",
+        "On the unseen colour, which the paper is about, {n} seeds cannot tell whether they lead: a method's mean accuracy there is"
+        " known to ±{reach:.2f} only (95 %), and the lead that the paper reports is {claimed:.2f}.",
         comparison,
         lambda x: x["reach"] > 2 * x["claimed"],
     ),

@@ -115,8 +115,10 @@ class Overview:
     def tallied(self) -> str:
         """How many claims got which verdict under the first level, in a sentence, with how many runs are missing."""
         found = next(iter(self.rulings.values()))
-        missing = f" ({self.missing})" if self.missing else ""
-        return f"Of the {len(found) - len(card.FORMAL)} claims that runs could refute: {card.tally(found)}{missing}."
+        there, asked = self.measured.key.nunique(), len({run.key for run in self.runs})
+        missing = f"; {asked - there} of {asked} runs are still missing" if there < asked else ""
+        formal = f"{len(found) - len(card.FORMAL)} of the paper's {len(found)} claims can be refuted by runs"
+        return f"{formal}: {card.tally(found)}{missing}."
 
     @property
     def missing(self) -> str:
