@@ -117,6 +117,8 @@ def curves(
         metrics: metric columns, a panel each.
         style: options of a line, from the values of its `by` columns.
         by: columns that tell lines apart.
+
+    Without rows the panels say that nothing was run.
     """
     figure, axes = plt.subplots(
         1, len(metrics), figsize=(2.9 * len(metrics), 3.7), sharey=len(metrics) > 1, layout="constrained", squeeze=False
@@ -143,8 +145,9 @@ def curves(
         if log:
             axis.set_xscale("log")
             axis.minorticks_off()
-        if places:
-            axis.set_xticks(places, [f"{p:g}" for p in places], rotation=60 if len(places) > 6 else 0)
+        if not keys:
+            axis.text(0.5, 0.5, "not yet run", transform=axis.transAxes, ha="center", color="0.4")
+        axis.set_xticks(places, [f"{p:g}" for p in places], rotation=60 if len(places) > 6 else 0)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     if len(reported):
         handles.append(plt.Line2D([], [], marker="D", linestyle="", markerfacecolor="none", markeredgecolor="0.3"))

@@ -92,37 +92,37 @@ def idea(tau_alpha: float = 0.125, tau_beta: float = 0.1, tau_min: float = 0.01,
     """
     data = ColoredDigits(50.0, seed)
     train, unseen = data.split("train"), data.split("test_ood")
-    figure = plt.figure(figsize=(5.2, 2.55))
+    figure = plt.figure(figsize=(4.2, 2.55))  # small, so that its letters are read on a telephone
     seen = _strip(
         train.images, [int(i) for d in (0, 1, 0, 1, 0, 1) for i in [(train.domains == d).nonzero()[0, 0]]], step=3
     )
     for place, images, title in (
-        ((0.02, 0.70, 0.62, 0.20), seen, "seen in pre-training"),
-        ((0.70, 0.70, 0.28, 0.20), unseen.images[:3], "to be classified"),
+        ((0.0, 0.69, 0.64, 0.20), seen, "seen in pre-training"),
+        ((0.68, 0.69, 0.32, 0.20), unseen.images[:3], "to be classified"),
     ):
         axis = figure.add_axes(place)
         axis.imshow(images.permute(2, 0, 3, 1).flatten(1, 2).numpy())
         axis.set_title(title, fontsize=10)
         axis.axis("off")
     axis = figure.add_axes((0, 0, 1, 0.66))
-    axis.set(xlim=(0, 10), ylim=(0, 3.2))
+    axis.set(xlim=(0, 8), ylim=(0.05, 3.25))
     axis.axis("off")
     anchor = train.domains == train.domains[0]
     others = [int(anchor.nonzero()[1, 0]), int((~anchor).nonzero()[0, 0])]
-    _image(axis, train.images[0], 0.9, 1.75, 1.5)
-    axis.text(0.9, 0.45, "an image", ha="center", fontsize=9)
-    for y, index, w in zip((2.4, 0.9), others, (0.95, 0.05)):
+    _image(axis, train.images[0], 0.85, 1.75, 1.5)
+    axis.text(0.85, 0.4, "an image", ha="center", fontsize=10)
+    for y, index, w in zip((2.4, 0.85), others, (0.95, 0.05)):
         tau = losses.pair_temperature(torch.tensor([[w]]), tau_alpha, tau_beta, tau_min, 2).item()
         same = w > 0.5
         color = "#D55E00" if same else "#0072B2"
         axis.annotate(
-            "", (3.9, y), (1.75, 1.75), arrowprops={"arrowstyle": "-|>", "color": color, "linewidth": 0.25 / tau}
+            "", (2.75, y), (1.7, 1.75), arrowprops={"arrowstyle": "-|>", "color": color, "linewidth": 0.25 / tau}
         )
-        _image(axis, train.images[index], 4.6, y, 1.25)
-        axis.barh(y, 6 * tau, left=5.5, height=0.45, color=color, alpha=0.5)
-        axis.text(5.6 + 6 * tau, y, f"$\\tau$ = {tau:.2f}", va="center", fontsize=9)
-    axis.text(9.95, 2.4, "same domain:\nlow temperature,\npushed apart hard", ha="right", va="center", fontsize=8.5)
-    axis.text(9.95, 0.9, "another domain:\nhigh temperature,\nleft in peace", ha="right", va="center", fontsize=8.5)
+        _image(axis, train.images[index], 3.45, y, 1.25)
+        axis.barh(y + 0.37, 8 * tau, left=4.3, height=0.42, color=color, alpha=0.5)
+        axis.text(4.42 + 8 * tau, y + 0.37, f"$\\tau$ = {tau:.2f}", va="center", fontsize=10)
+        told = "same domain:\npushed apart hard" if same else "another domain:\nleft in peace"
+        axis.text(4.3, y - 0.33, told, va="center", fontsize=10, linespacing=1.05)
     return figure
 
 

@@ -49,6 +49,13 @@ def test_an_interval_is_seen_where_its_neighbours_have_none():
     assert len(ends) == 1 and (ends[0][:, 0] == 50).all() and ends[0][0, 1] < 0.97 and ends[0][1, 1] == 1.0
 
 
+def test_a_figure_without_rows_says_so():
+    nothing = pd.DataFrame(columns=["method", "sigma", "test_ood", "metric", "value"])
+    figure = figures.curves(nothing, nothing, "sigma", ["test_ood"], log=True)
+    assert [text.get_text() for text in figure.axes[0].texts] == ["not yet run"]
+    figure.canvas.draw()
+
+
 def test_comparison_shows_means_seeds_and_reported_values():
     rows = selected_rows()
     figure = figures.compare_methods(rows, reported.main_comparison(), ["test_ood", "test_id"])
