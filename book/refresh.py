@@ -60,8 +60,7 @@ def refresh(path: Path) -> None:
 def draw_headline(path: Path) -> None:
     """The README's picture: the main comparison of the preset that the chapters show."""
     figures.use_style()
-    _, measured = notebook.obtain("main_table", findings.PRESET, False, "auto")
-    rows = selection.rows_of(measured, selection.select(measured))
+    rows = notebook.selected_at_levels(*notebook.obtain("main_table", findings.PRESET, False, "auto"))
     rows = rows[rows.label_fraction == selection.SELECTION_FRACTION]
     figure = figures.compare_methods(rows, reported.main_comparison(), ["test_ood", "test_id", "d_test_id"])
     path.parent.mkdir(exist_ok=True)

@@ -25,19 +25,29 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
     """Methods down, a panel a metric: seeds as points, their mean with a 95 % interval, and the paper's value.
 
     Args:
-        rows: selected rows at one label fraction, one a method and seed.
+        rows: selected rows at one label fraction, one a method and seed; with a column level, as from
+            `notebook.selected_at_levels`, a method has a line for each of its levels of tau_min.
         reported: the paper's numbers, with columns method, metric, value.
         metrics: metric columns to show.
     """
     order = [m for m in ALL_METHODS if m in set(rows.method) | set(reported.method)]
-    height = 1.4 + 0.42 * max(len(order), 1)
+    lines: list[tuple[str, str, pd.DataFrame]] = []  # method, what its line is called, its rows
+    for method in order:
+        mine = rows[rows.method == method]
+        levels = sorted(mine.level.dropna().unique()) if "level" in mine else []
+        if len(levels) < 2:
+            lines.append((method, ALL_METHODS[method].title, mine))
+        for level in levels if len(levels) > 1 else []:
+            name = f"{ALL_METHODS[method].title}\n$\\tau_{{\\min}}$ = {level:g}"
+            lines.append((method, name, mine[mine.level == level]))
+    height = 1.4 + 0.42 * max(len(lines), 1)
     figure, axes = plt.subplots(
         1, len(metrics), figsize=(2.6 * len(metrics), height), sharey=True, layout="constrained"
     )
     for axis, metric in zip(np.atleast_1d(axes), metrics):
-        for place, method in enumerate(order):
-            values = rows.loc[rows.method == method, metric].to_numpy()
-            color, interval = method_color(method), accuracy_interval(values)
+        intervals = [accuracy_interval(mine[metric].to_numpy()) for *_, mine in lines]
+        for place, ((method, _, mine), interval) in enumerate(zip(lines, intervals)):
+            values, color = mine[metric].to_numpy(), method_color(method)
             axis.plot(values, np.full(len(values), place), "o", color=color, alpha=0.45, markersize=4)
             if interval.n > 1:
                 axis.plot([interval.low, interval.high], [place, place], color=color, linewidth=2.2, alpha=0.9)
@@ -49,12 +59,11 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
         axis.set_title(METRIC_TITLES[metric])
         lowest = min([0.42, *(v for line in axis.lines for v in line.get_xdata() if np.isfinite(v))])
         axis.set_xlim(max(lowest - 0.02, -0.02), 1.02)
-        for place, method in enumerate(order):
-            interval = accuracy_interval(rows.loc[rows.method == method, metric].to_numpy())
+        for place, ((method, *_), interval) in enumerate(zip(lines, intervals)):
             _mark_cut(axis, interval.low, interval.high, place, method_color(method))
         axis.grid(axis="y", visible=False)
     first = np.atleast_1d(axes)[0]
-    first.set_yticks(range(len(order)), [ALL_METHODS[m].title for m in order])
+    first.set_yticks(range(len(lines)), [name for _, name, _ in lines])
     first.invert_yaxis()
     keys = [
         plt.Line2D(

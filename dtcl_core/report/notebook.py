@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -146,17 +147,30 @@ def under_levels(runs: Sequence[Run], frame: pd.DataFrame, metric: str, label_fr
     Returns:
         Columns: method, tau_min, tau_alpha, tau_beta, measured (mean over seeds), low and high (its 95 % interval), n (seeds).
     """
-    lines = []
-    for level in levels_of(runs):
-        here = frame[frame.key.isin({run.key for run in at_level(runs, level)}) & frame.method.isin(PROPOSED)]
-        chosen = selection.rows_of(here, selection.select(here))
-        cells = chosen[chosen.label_fraction == label_fraction].groupby(["method", "tau_alpha", "tau_beta"])
-        lines += [
-            (title(method), level, alpha, beta, *accuracy_interval(cell[metric].to_numpy()))
-            for (method, alpha, beta), cell in cells
-        ]
+    chosen = selected_at_levels(runs, frame).query("level.notna() and label_fraction == @label_fraction")
+    lines = [
+        (title(method), level, alpha, beta, *accuracy_interval(cell[metric].to_numpy()))
+        for (method, level, alpha, beta), cell in chosen.groupby(["method", "level", "tau_alpha", "tau_beta"])
+    ]
     names = ["method", "tau_min", "tau_alpha", "tau_beta", "measured", "low", "high", "n"]
     return pd.DataFrame(lines, columns=names).sort_values(["method", "tau_min"], ignore_index=True)
+
+
+def selected_at_levels(runs: Sequence[Run], frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of what validation selects of each method, and of a proposed one under each level of tau_min.
+
+    Args:
+        runs, frame: as from `obtain`, of all levels.
+
+    Returns:
+        Lines of `frame` with a column level: the tau_min of a proposed method, NaN of the others.
+    """
+    sees = frame.method.isin(PROPOSED)
+    parts = {math.nan: frame[~sees]} | {
+        level: frame[sees & frame.key.isin({run.key for run in at_level(runs, level)})] for level in levels_of(runs)
+    }
+    found = [selection.rows_of(part, selection.select(part)).assign(level=level) for level, part in parts.items()]
+    return pd.concat([part for part in found if len(part)] or found[:1], ignore_index=True)
 
 
 def rows_of(preset: str) -> dict[str, dict[str, Any]]:

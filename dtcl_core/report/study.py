@@ -79,6 +79,10 @@ class Study:
         """Runs and rows under each level of tau_min, see `notebook.under_levels`."""
         return notebook.obtain(self.experiment, self.preset, False, self.device, **self.options)
 
+    def at_levels(self, label_fraction: float | None = SELECTION_FRACTION) -> pd.DataFrame:
+        """Rows of the selected cells, of a proposed method under each level of tau_min, see `notebook.selected_at_levels`."""
+        return _with(notebook.selected_at_levels(*self.every_level()), label_fraction)
+
     def reported(self, table: pd.DataFrame) -> pd.DataFrame:
         """The lines of a table of the paper that are about methods of this study."""
         return table[table.method.isin({run.method for run in self.runs})]

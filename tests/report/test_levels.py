@@ -7,10 +7,11 @@ import nbformat
 import pytest
 from made_up_rows import frame
 
+from dtcl_core.analysis import reported
 from dtcl_core.config import Protocol
 from dtcl_core.experiments import REGISTRY
 from dtcl_core.experiments.core import PROPOSED
-from dtcl_core.report import notebook
+from dtcl_core.report import figures, notebook
 
 ROOT = Path(__file__).resolve().parents[2]
 LOW, HIGH = Protocol(), replace(Protocol(), tau_min=0.05)
@@ -53,6 +54,16 @@ def test_each_level_selects_among_its_own_cells():
     assert table[["tau_min", "tau_beta", "n"]].values.tolist() == [[0.01, 0.5, 2], [0.05, 1.0, 2]]
     assert table.measured.tolist() == pytest.approx([0.75, 0.85]) and set(table.method) == {"Domain-Weighted Pairs"}
     assert notebook.under_levels(runs, rows[:0], "test_id", 0.01).empty
+    shown = notebook.selected_at_levels(runs, rows).query("label_fraction == 0.01")
+    cells = shown.groupby(["method", "level"], dropna=False).tau_beta.first().to_dict()
+    assert cells.pop(("dw_pairs", 0.01)) == 0.5 and cells.pop(("dw_pairs", 0.05)) == 1.0
+    assert [method for method, _ in cells] == ["standard"] and shown[shown.method == "standard"].level.isna().all()
+    figure = figures.compare_methods(shown, reported.main_comparison().iloc[:0], ["test_id"])
+    names = [tick.get_text() for tick in figure.axes[0].get_yticklabels()]
+    assert [name.partition("\n")[0] for name in names] == ["Standard CL", *["Domain-Weighted Pairs"] * 2]
+    assert "0.01" in names[1] and "0.05" in names[2]
+    drawn = [list(line.get_xdata()) for line in figure.axes[0].lines if len(line.get_xdata()) == 2]
+    assert [0.8, 0.7] in drawn and [0.9, 0.8] in drawn and [0.6, 0.6] not in drawn
 
 
 @pytest.mark.parametrize("name", [name for name, e in REGISTRY.items() if e.parts and name != "claims"])
