@@ -1,9 +1,10 @@
 """Run every chapter in place and keep its text outputs, which the tests compare; pin the rows they show; redraw the README's
-picture.
+picture and write its answer.
 
 Images and HTML are not committed: the book makes them when it is built.
 """
 
+import textwrap
 from pathlib import Path
 
 import nbformat
@@ -11,10 +12,11 @@ import yaml
 from nbclient import NotebookClient
 
 from dtcl_core import results
-from dtcl_core.analysis import reported, selection
-from dtcl_core.report import figures, findings, notebook
+from dtcl_core.analysis import reported
+from dtcl_core.report import figures, findings
 
 BOOK = Path(__file__).parent
+BEGIN, END = "<!-- the answer, from the rows -->", "<!-- -->"
 INSTALL = "install"  # the tag of the cell that a fresh machine needs
 
 
@@ -58,13 +60,23 @@ def refresh(path: Path) -> None:
 
 
 def draw_headline(path: Path) -> None:
-    """The README's picture: the main comparison of the preset that the chapters show."""
+    """The README's picture: what was selected in the preset that the chapters show, on fresh seeds."""
     figures.use_style()
-    rows = notebook.selected_at_levels(*notebook.obtain("main_table", findings.PRESET, False, "auto"))
-    rows = rows[rows.label_fraction == selection.SELECTION_FRACTION]
-    figure = figures.compare_methods(rows, reported.main_comparison(), ["test_ood", "test_id", "d_test_id"])
+    figure = figures.compare_methods(
+        findings.headline(), reported.main_comparison(), ["test_ood", "test_id", "d_test_id"]
+    )
     path.parent.mkdir(exist_ok=True)
     figure.savefig(path, metadata={"Date": None})
+
+
+def write_answer(path: Path) -> None:
+    """The README's answer: the introduction's sentences, between the lines that mark them."""
+    said = " ".join(findings.said(name).text for name in ("lead", "unseen"))
+    before, _, rest = path.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    path.write_text(
+        "\n".join([f"{before}{BEGIN}", *(f"> {line}" for line in textwrap.wrap(said, 125)), f"{END}{after}"])
+    )
 
 
 if __name__ == "__main__":
@@ -73,3 +85,4 @@ if __name__ == "__main__":
         print(f"running {chapter.name}", flush=True)
         refresh(chapter)
     draw_headline(BOOK / "images" / "headline.svg")
+    write_answer(BOOK.parent / "README.md")

@@ -4,7 +4,8 @@ A *specification* is a protocol, a number of epochs, a spread of colours and a d
 with the cell that validation selects among all that were run there, whatever for, and so does what it is compared with: standard contrastive
 learning, and the best baseline, which is picked on the other seeds (`contrasts.best_elsewhere`). What only a domain weight sees
 (`WEIGHT_FIELDS`) does not change the others, so they are borrowed from a protocol that differs in nothing else. Cells that
-calibration may look at are left out, as everywhere. Specifications were run for many reasons, with one seed often: the curve shows
+calibration may look at are left out, as everywhere. What was selected is shown on the seeds that selected it, and apart from them on
+fresh ones, where there are some. Specifications were run for many reasons, with one seed often: the curve shows
 how far the effect moves, and is no test.
 """
 
@@ -18,6 +19,7 @@ import pandas as pd
 
 from ..config import Protocol, Run
 from ..experiments import open_choices, readings
+from ..experiments.core import FRESH_SEED
 from ..results import protocol_hash
 from . import selection
 from .contrasts import BASELINES, PROPOSED, Evidence, best_elsewhere
@@ -95,14 +97,21 @@ def effects(frame: pd.DataFrame, of: Mapping[str, Protocol]) -> pd.DataFrame:
         ["shared", "epochs", "sigma", "method", "tau_alpha", "lambda_", "seed"]
     )
     lines: list[tuple[Any, ...]] = []
+    rows, others = (part.assign(fresh=part.seed >= FRESH_SEED) for part in (rows, others))
     proposed = rows[rows.method.isin(PROPOSED)]
-    for (name, epochs, sigma, kind), mine in proposed.groupby(["protocol", "epochs", "sigma", "discriminator"]):
+    by = ["protocol", "epochs", "sigma", "discriminator", "fresh"]
+    for (name, epochs, sigma, kind, fresh), mine in proposed.groupby(by):
         shared = mine.shared.iloc[0]
         theirs = others[(others.shared == shared) & (others.epochs == epochs) & (others.sigma == sigma)]
+        theirs = theirs[theirs.fresh == fresh]
         chosen = {m: _selected(theirs[theirs.method == m]) for m in BASELINES if (theirs.method == m).any()}
         reading, change = name_of(of[name])
         title = ", ".join(filter(None, (reading, change)))
-        title += f"; {epochs:g} epochs, sigma {sigma:g}" + ("" if kind == "global" else f", {kind}-level")
+        title += (
+            f"; {epochs:g} epochs, sigma {sigma:g}"
+            + ("" if kind == "global" else f", {kind}-level")
+            + (", fresh seeds" if fresh else "")
+        )
         for method, part in mine.groupby("method"):
             lines += [(title, method, *line) for line in _compared(_selected(part), chosen)]
     return pd.DataFrame(lines, columns=list(COLUMNS))

@@ -165,12 +165,39 @@ def selected_at_levels(runs: Sequence[Run], frame: pd.DataFrame) -> pd.DataFrame
     Returns:
         Lines of `frame` with a column level: the tau_min of a proposed method, NaN of the others.
     """
+    found = [
+        selection.rows_of(part, selection.select(part)).assign(level=level)
+        for level, part in _by_level(runs, frame).items()
+    ]
+    return pd.concat([part for part in found if len(part)] or found[:1], ignore_index=True)
+
+
+def _by_level(runs: Sequence[Run], frame: pd.DataFrame) -> dict[float, pd.DataFrame]:
+    """The rows of the proposed methods by level of tau_min; those of the others under NaN."""
     sees = frame.method.isin(PROPOSED)
-    parts = {math.nan: frame[~sees]} | {
+    return {math.nan: frame[~sees]} | {
         level: frame[sees & frame.key.isin({run.key for run in at_level(runs, level)})] for level in levels_of(runs)
     }
-    found = [selection.rows_of(part, selection.select(part)).assign(level=level) for level, part in parts.items()]
-    return pd.concat([part for part in found if len(part)] or found[:1], ignore_index=True)
+
+
+def confirm_at_levels(
+    runs: Sequence[Run], frame: pd.DataFrame, preset: str, compute_missing: bool = False, device: str = "auto"
+) -> tuple[list[Run], pd.DataFrame]:
+    """What is selected of each method, and of a proposed one under each level of tau_min, on fresh seeds; see `confirm`.
+
+    Args:
+        runs, frame: as from `obtain`, of all levels.
+        preset, compute_missing, device: as for `obtain`.
+
+    Returns:
+        The fresh runs, and the rows that exist of them with a column level, as from `selected_at_levels`.
+    """
+    again: list[Run] = []
+    for part in _by_level(runs, frame).values():
+        again += confirm(selection.select(part), runs, preset, False, device)[0]
+    found = rows(again, preset, compute_missing, device)
+    level = {run.key: run.protocol.tau_min for run in again if run.method in PROPOSED}
+    return again, found.assign(level=[level.get(key, math.nan) for key in found.key])
 
 
 def rows_of(preset: str) -> dict[str, dict[str, Any]]:

@@ -128,7 +128,7 @@ class Overview:
 
 
 def overview(
-    preset: str = "first",
+    preset: str = findings.PRESET,
     device: str = "auto",
     compute: bool = False,
     seeds: int | None = None,
@@ -208,9 +208,10 @@ def _as_run(runs: Sequence[Run], tau_min: float) -> list[Run]:
 def answer(judged: Overview) -> list[str]:
     """What the whole comes to, in three sentences, each with its numbers from rows.
 
-    The first two are findings of their own (`findings.FINDINGS`), and fail a test when the rows no longer bear them.
+    The first two are findings of their own (`findings.FINDINGS`), and fail a test when the rows no longer bear them; while some of
+    their rows are missing, one line says how many.
     """
-    return [
-        *(findings.FINDINGS[name].sentence(findings.load("main_table")) for name in ("lead", "unseen")),
-        judged.tallied,
-    ]
+    found = {name: findings.load(name) for name in ("lead", "unseen")}
+    missing = next((rows.missing for rows in found.values() if rows.missing), "")
+    said = [findings.FINDINGS[name].sentence(rows) for name, rows in found.items() if not missing]
+    return [*(said or [f"The main comparison is not complete ({missing})."]), judged.tallied]

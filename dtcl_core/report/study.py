@@ -69,6 +69,11 @@ class Study:
         """The selected cells on fresh seeds, and the rows that exist of them, see `notebook.confirm`."""
         return notebook.confirm(self.chosen, self.runs, self.preset, self.compute, self.device)
 
+    def fresh_at_levels(self, label_fraction: float | None = SELECTION_FRACTION) -> pd.DataFrame:
+        """Rows of the selected cells on fresh seeds, of a proposed method under each level, see `notebook.confirm_at_levels`."""
+        _, found = notebook.confirm_at_levels(*self.every_level(), self.preset, self.compute, self.device)
+        return _with(found, label_fraction)
+
     @cached_property
     def judged(self) -> overview.Overview:
         """All claims, judged on the rows of the same preset, seeds and epochs."""

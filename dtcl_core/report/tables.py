@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from ..analysis.claims import HIGH
+from ..analysis.contrasts import BASELINES, NOTHING, best_elsewhere
 from ..analysis.contrasts import SHORT as SHORT
 from ..analysis.intervals import accuracy_interval, paired_difference, unpaired_difference
 from ..analysis.selection import CONTEXT, SELECTION_FRACTION, compared, rows_of, select
@@ -203,6 +204,30 @@ def differences(rows: pd.DataFrame, metric: str, baseline: str = "standard") -> 
     return pd.DataFrame(lines, columns=["method", "difference", "low", "high", "n", ""])
 
 
+def leads(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """The proposed methods less the best baseline, which is picked on the other seeds (`contrasts.best_elsewhere`).
+
+    Args:
+        rows: of one cell a method (and level), as from `notebook.selected_at_levels` or `confirm_at_levels`.
+        metric: the accuracy.
+
+    Returns:
+        Columns: method, tau_min, labels (share of them), difference (mean), low and high (its 95 % t interval), n (seeds), and a *
+        in the last, unnamed column where the interval excludes zero; no line where a baseline is missing.
+    """
+    lines = []
+    for (share, method), mine in rows[rows.method.isin(PROPOSED)].groupby(["label_fraction", "method"]):
+        plain = rows[(rows.label_fraction == share) & rows.method.isin(BASELINES)]
+        table = plain.pivot_table(metric, "seed", "method").dropna()
+        best = best_elsewhere(table) if table.shape[1] == len(BASELINES) else NOTHING
+        for level, part in mine.groupby("level"):
+            d = paired_difference(part.set_index("seed")[metric], best)
+            if d.n:
+                lines.append((title(method), level, share, *d, "*" if d.low > 0 or d.high < 0 else " "))
+    found = pd.DataFrame(lines, columns=["method", "tau_min", "labels", "difference", "low", "high", "n", ""])
+    return found.sort_values(["method", "tau_min", "labels"], ignore_index=True)
+
+
 def ranks(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Methods by measured mean of a metric, best first, beside their reported rank; oracles are left out.
 
@@ -269,7 +294,7 @@ def single_draws(drawn: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     """
     lines = []
     for (method, _), mine in drawn.groupby(["method", "protocol"], sort=False):
-        cells = [_cell(values) for values in mine[list(HYPERPARAMETERS)].itertuples(index=False)]
+        cells = [cell_name(values) for values in mine[list(HYPERPARAMETERS)].itertuples(index=False)]
         often, count = Counter(cells).most_common(1)[0]
         ranges = [mine[metric].quantile(at) for metric in metrics for at in (0.5, 0.0, 1.0)]
         lines.append((title(method), len(set(cells)), f"{often} ({count})", *ranges, len(mine)))
@@ -338,7 +363,17 @@ def selected_and_best(frame: pd.DataFrame, metric: str = "test_ood") -> pd.DataF
         selected, best = mine.loc[[pick], metric].iloc[0], mine[metric].max()
         above, n = int((mine[metric] > 0.9).sum()), int(mine.loc[[pick], "n"].iloc[0])
         lines.append(
-            (ALL_METHODS[method].title, _cell(pick), selected, _cell(top), best, best - selected, above, len(mine), n)
+            (
+                ALL_METHODS[method].title,
+                cell_name(pick),
+                selected,
+                cell_name(top),
+                best,
+                best - selected,
+                above,
+                len(mine),
+                n,
+            )
         )
     columns = ["method", "selected", "mean", "best", "its mean", "gap", "above 0.90", "cells", "n"]
     return pd.DataFrame(lines, columns=columns)
@@ -357,7 +392,9 @@ def selected_and_best_in_paper(reported: pd.DataFrame, metrics: Sequence[str]) -
         for metric in metrics:
             top = cells[metric].idxmax()
             selected, best = cells.loc[pick, metric], cells.loc[top, metric]
-            lines.append((title(method), SHORT[metric], _cell(pick), selected, _cell(top), best, best - selected))
+            lines.append(
+                (title(method), SHORT[metric], cell_name(pick), selected, cell_name(top), best, best - selected)
+            )
     return pd.DataFrame(lines, columns=["method", "accuracy", "selected", "value", "best", "its value", "gap"])
 
 
@@ -403,7 +440,7 @@ def selected_at_fractions(frame: pd.DataFrame, metrics: Sequence[str]) -> pd.Dat
             rows = [rows_of(frame, chosen) for chosen in both]
             rows = [mine[(mine.label_fraction == fraction) & (mine.status == "ok")].set_index("seed") for mine in rows]
             shared = sorted({*rows[0].index} & {*rows[1].index})
-            cells = [_cell(chosen[list(HYPERPARAMETERS)].iloc[0]) for chosen in both]
+            cells = [cell_name(chosen[list(HYPERPARAMETERS)].iloc[0]) for chosen in both]
             means = [mine.loc[shared, metric].mean() for mine in rows for metric in metrics]
             lines.append((title(method), f"{fraction:g}", *cells, *means, len(shared)))
     names = ["at 1 %", "here"]
@@ -411,7 +448,12 @@ def selected_at_fractions(frame: pd.DataFrame, metrics: Sequence[str]) -> pd.Dat
     return pd.DataFrame(lines, columns=["method", "labels", *names, *of_both, "n"])
 
 
-def _cell(values: Sequence[float]) -> str:
+def cell_name(values: Sequence[float]) -> str:
+    """A configuration in short, what its method lacks left out.
+
+    >>> cell_name((0.05, 0.5, float("nan")))
+    '0.05/0.5'
+    """
     return "/".join(f"{v:g}" for v in values if not pd.isna(v))
 
 

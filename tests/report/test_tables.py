@@ -191,3 +191,31 @@ def test_choices_are_counted_by_where_their_interval_lies():
     found = weight_effects.counted(effects).query("metric == 'test_id'").set_index("beside")
     assert found.loc["default", ["choices", "above", "below"]].tolist() == [3, 1, 1]
     assert all(found.loc[name, ["choices", "above", "below"]].tolist() == [4, 2, 1] for name in REFERENCES)
+
+
+def led(cells):
+    """Rows of one label fraction: of each method (and level) an accuracy a seed."""
+    return pd.DataFrame(
+        [(m, level, 0.01, seed, v) for (m, level), values in cells.items() for seed, v in enumerate(values)],
+        columns=["method", "level", "label_fraction", "seed", "test_id"],
+    )
+
+
+def test_a_lead_is_over_the_baseline_that_the_other_seeds_put_first():
+    plain = {
+        ("standard", math.nan): [0.5, 0.5, 0.5],
+        ("mmd", math.nan): [0.7, 0.7, 0.7],
+        ("dann", math.nan): [0.6, 0.6, 0.6],
+    }
+    lucky = {
+        ("same_domain", math.nan): [0.9, 0.62, 0.65]
+    }  # best by its mean, and on the others' seeds but for its lucky one
+    mine = {("dw_pairs", 0.01): [0.7, 0.8, 0.9], ("dw_pairs", 0.05): [0.75, 0.75, 0.8]}
+    low, raised = tables.leads(led(plain | lucky | mine), "test_id").itertuples(index=False, name=None)
+    best = [0.7, 0.62, 0.65]
+    for line, level in ((low, 0.01), (raised, 0.05)):
+        difference = [a - b for a, b in zip(mine["dw_pairs", level], best)]
+        interval = stats.ttest_1samp(difference, 0).confidence_interval()
+        assert line[1:3] == (level, 0.01) and line[6] == 3 and line[7] == ("*" if interval.low > 0 else " ")
+        assert line[3:6] == pytest.approx((sum(difference) / 3, *interval))
+    assert raised[7] == " " and tables.leads(led(plain | mine), "test_id").empty
