@@ -71,12 +71,11 @@ def draw_headline(path: Path) -> None:
 
 def write_answer(path: Path) -> None:
     """The README's answer: the introduction's sentences, between the lines that mark them."""
-    said = " ".join(findings.said(name).text for name in ("lead", "unseen"))
+    points = [f"- {findings.said(name).text}" for name in ("lead", "unseen")]
+    lines = [line for point in points for line in textwrap.wrap(point, 125, subsequent_indent="  ")]
     before, _, rest = path.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    path.write_text(
-        "\n".join([f"{before}{BEGIN}", *(f"> {line}" for line in textwrap.wrap(said, 125)), f"{END}{after}"])
-    )
+    path.write_text("\n".join([f"{before}{BEGIN}", *lines, f"{END}{after}"]))
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ class Sentence:
         return self.text
 
     def _repr_markdown_(self) -> str:
-        return f"> {self.text}"
+        return "\n".join(f"> {line}" for line in self.text.split("\n"))
 
 
 def show(chapter: str, runs: Sequence[Run], measured: pd.DataFrame) -> None:
@@ -556,11 +556,11 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead" and "unseen" are the i
     ),
     "lead": Finding(
         "2026-11-24",
-        "On new digits of the colours seen in training the answer hangs on the lowest temperature allowed, which the paper does not give."
-        " With {level_raised:g} both methods beat every baseline, weighted negatives barely: weighted pairs have an accuracy of"
-        " {pairs_raised:.3f} and weighted negatives of {negatives_raised:.3f}, the best baseline ({baseline}) {best:.3f}, the standard loss"
-        " {standard:.3f}. With {level_low:g} they have {pairs_low:.3f} and {negatives_low:.3f}: more than the standard loss, but not"
-        " clearly more than the best baseline.",
+        "**On new digits of the colours seen in training** it depends on the lowest temperature allowed, which the paper does not give."
+        " With {level_raised:g} both methods beat every baseline: weighted pairs have an accuracy of {pairs_raised:.3f} and weighted"
+        " negatives, barely, {negatives_raised:.3f}, the best baseline ({baseline}) {best:.3f} and the standard loss {standard:.3f}. With"
+        " {level_low:g} they have {pairs_low:.3f} and {negatives_low:.3f}, clearly more than the standard loss, but not than the best"
+        " baseline ({n} seeds that selected nothing).",
         comparison,
         lambda x: _lead_hangs_on_the_floor(x) and x["negatives_raised_lead_low"] < 0.005,
         levels=True,
@@ -568,8 +568,8 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead" and "unseen" are the i
     ),
     "unseen": Finding(
         "2026-11-24",
-        "On the unseen colour, which the paper is about, {n} seeds cannot tell whether they lead: the 95 % interval of each lead, over the"
-        " best baseline and over the standard loss, holds zero. A lead is known to ±{reach:.2f} only; the paper reports one of"
+        "**On the unseen colour,** which the paper is about, these seeds cannot tell: the 95 % interval of each lead, over the best"
+        " baseline and over the standard loss, holds zero. A lead is known to ±{reach:.2f} only; the paper reports one of"
         " {claimed:.3f}.",
         comparison,
         lambda x: _open(x) and x["reach"] > 1.5 * x["claimed"],

@@ -113,12 +113,15 @@ class Overview:
 
     @property
     def tallied(self) -> str:
-        """How many claims got which verdict under the first level, in a sentence, with how many runs are missing."""
-        found = next(iter(self.rulings.values()))
+        """How many claims got which verdict under each level, in a sentence, with how many runs are missing."""
+        tallies = {level: card.tally(found) for level, found in self.rulings.items()}
+        if len(set(tallies.values())) == 1:
+            tallies = {"": next(iter(tallies.values()))}
+        counted = "; ".join(f"with {level}: {tally}" if level else tally for level, tally in tallies.items())
+        total = len(next(iter(self.rulings.values())))
         there, asked = self.measured.key.nunique(), len({run.key for run in self.runs})
-        missing = f"; {asked - there} of {asked} runs are still missing" if there < asked else ""
-        formal = f"{len(found) - len(card.FORMAL)} of the paper's {len(found)} claims can be refuted by runs"
-        return f"{formal}: {card.tally(found)}{missing}."
+        missing = f" {asked - there} of {asked} runs are still missing." if there < asked else ""
+        return f"{total - len(card.FORMAL)} of the paper's {total} claims can be refuted by runs. {counted[:1].upper()}{counted[1:]}.{missing}"
 
     @property
     def missing(self) -> str:
@@ -205,8 +208,8 @@ def _as_run(runs: Sequence[Run], tau_min: float) -> list[Run]:
     ]
 
 
-def answer(judged: Overview) -> list[str]:
-    """What the whole comes to, in three sentences, each with its numbers from rows.
+def answer(judged: Overview) -> findings.Sentence:
+    """What the whole comes to, in three points, each with its numbers from rows.
 
     The first two are findings of their own (`findings.FINDINGS`), and fail a test when the rows no longer bear them; while some of
     their rows are missing, one line says how many.
@@ -214,4 +217,5 @@ def answer(judged: Overview) -> list[str]:
     found = {name: findings.load(name) for name in ("lead", "unseen")}
     missing = next((rows.missing for rows in found.values() if rows.missing), "")
     said = [findings.FINDINGS[name].sentence(rows) for name, rows in found.items() if not missing]
-    return [*(said or [f"The main comparison is not complete ({missing})."]), judged.tallied]
+    points = [*(said or [f"The main comparison is not complete ({missing})."]), f"**In all,** {judged.tallied}"]
+    return findings.Sentence("\n".join(f"- {point}" for point in points))

@@ -54,3 +54,20 @@ def test_what_was_selected_stands_beside_its_fresh_seeds():
     table = judged.on_both(1)
     assert table.seeds.tolist() == ["grid", "fresh", "grid"], "one seed has no interval"
     assert table["mean"].round(3).tolist() == [0.2, -0.2, 0.2] and table.n.tolist() == [3, 3, 3]
+
+
+def test_verdicts_are_counted_under_each_level_where_they_differ():
+    run, measured = Run(tau_alpha=0.1), pd.DataFrame({"key": []})
+    low, high = "tau_min 0.01", "tau_min 0.05"
+    apart = Overview([run], measured, {low: rulings("mixed"), high: rulings("mixed", _1="supported")}, {}, {})
+    number = len(verdicts.ON_FRESH_SEEDS) - 1  # claim 4 is formal
+    said = apart.tallied
+    assert f"With {low}: {number} mixed; with {high}: 1 supported, {number - 1} mixed." in said
+    assert said.endswith(" 1 of 1 runs are still missing.")
+    alike = Overview([run], pd.DataFrame({"key": [run.key]}), {low: rulings("mixed"), high: rulings("mixed")}, {}, {})
+    assert alike.tallied.endswith(f"can be refuted by runs. {number} mixed.")
+
+
+def test_the_answer_is_three_points():
+    said = overview.answer(overview.overview())._repr_markdown_().split("\n")
+    assert len(said) == 3 and all(line.startswith("> - **") for line in said)
