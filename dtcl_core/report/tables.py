@@ -272,7 +272,7 @@ def _titled(table: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
         table["method"] = [ALL_METHODS[m].title for m in table.method]
     for name in names:
         table[name] = ["-" if pd.isna(v) else v if isinstance(v, str) else f"{v:g}" for v in table[name]]
-    return table.rename(columns={"lambda_": "lambda", "label_fraction": "labels"})
+    return table.rename(columns={"lambda_": "lambda", "label_fraction": "labels", "projector_dim": "dimension"})
 
 
 def selected_cells(cells: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
@@ -322,7 +322,8 @@ def compare(
         only_measured: leave out combinations without a run, if there is any run at all.
 
     Returns:
-        Columns: the keys, reported, measured (mean over seeds), low and high (its 95 % interval), n (seeds).
+        Columns: the keys, reported (not if the paper reports nothing), measured (mean over seeds), low and high (its 95 %
+        interval), n (seeds).
 
     Raises:
         ValueError: if a combination has a seed twice.
@@ -339,7 +340,7 @@ def compare(
     if not (only_measured and lines):
         lines += [(*key, v, *accuracy_interval([])) for key, v in in_paper.items() if tuple(key) not in done]
     table = pd.DataFrame(lines, columns=[*keys, "reported", "measured", "low", "high", "n"])
-    return _titled(table, keys)
+    return _titled(table if len(in_paper) else table.drop(columns="reported"), keys)
 
 
 def _of(in_paper: pd.Series, key: tuple) -> float:
