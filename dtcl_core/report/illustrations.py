@@ -121,7 +121,7 @@ def idea(tau_alpha: float = 0.125, tau_beta: float = 0.1, tau_min: float = 0.01,
         _image(axis, train.images[index], 3.45, y, 1.25)
         axis.barh(y + 0.37, 8 * tau, left=4.3, height=0.42, color=color, alpha=0.5)
         axis.text(4.42 + 8 * tau, y + 0.37, f"$\\tau$ = {tau:.2f}", va="center", fontsize=10)
-        told = "same domain:\npushed apart hard" if same else "another domain:\nleft in peace"
+        told = "same domain:\npushed apart hard" if same else "another domain:\npushed apart less"
         axis.text(4.3, y - 0.33, told, va="center", fontsize=10, linespacing=1.05)
     return figure
 

@@ -121,7 +121,7 @@ class Overview:
         total = len(next(iter(self.rulings.values())))
         there, asked = self.measured.key.nunique(), len({run.key for run in self.runs})
         missing = f" {asked - there} of {asked} runs are still missing." if there < asked else ""
-        return f"{total - len(card.FORMAL)} of the paper's {total} claims can be refuted by runs. {counted[:1].upper()}{counted[1:]}.{missing}"
+        return f"{total - len(card.FORMAL)} of the paper's {total} claims can be tested by runs. {counted[:1].upper()}{counted[1:]}.{missing}"
 
     @property
     def missing(self) -> str:
@@ -214,8 +214,8 @@ def answer(judged: Overview) -> findings.Sentence:
     The first two are findings of their own (`findings.FINDINGS`), and fail a test when the rows no longer bear them; while some of
     their rows are missing, one line says how many.
     """
-    found = {name: findings.load(name) for name in ("lead", "unseen")}
+    found = {name: findings.load(name) for name in ("unseen", "lead")}
     missing = next((rows.missing for rows in found.values() if rows.missing), "")
     said = [findings.FINDINGS[name].sentence(rows) for name, rows in found.items() if not missing]
-    points = [*(said or [f"The main comparison is not complete ({missing})."]), f"**In all,** {judged.tallied}"]
+    points = [*(said or [f"The main comparison is not complete ({missing})."]), f"**The claims.** {judged.tallied}"]
     return findings.Sentence("\n".join(f"- {point}" for point in points))
