@@ -104,6 +104,7 @@ class Evidence:
         traces: recorded runs of claim 11, one a seed.
         beside: rows of cells outside the grids that are compared; only claim 13 looks at them.
         held_out: score each seed with the cell that the other seeds select, instead of one cell that all select.
+        tau_min: the level that the rows of the proposed methods are of; only claim 13's gradients look at it.
 
     Raises:
         ValueError: for rows of more than one protocol, or number of epochs.
@@ -115,7 +116,9 @@ class Evidence:
         traces: Sequence[Trace] = (),
         beside: pd.DataFrame | None = None,
         held_out: bool = False,
+        tau_min: float = core.TAU_MINS[0],
     ):
+        self.tau_min = tau_min
         if len(frame[["protocol", "epochs"]].drop_duplicates()) > 1:
             raise ValueError("evidence must be of one protocol and one number of epochs; rows of several were given.")
         seen = [self.is_calibrated(a, b) for a, b in zip(frame.tau_alpha, frame.tau_beta)]
@@ -141,7 +144,7 @@ class Evidence:
 
     def without_rows(self) -> Evidence:
         """Evidence without any row: every contrast made from it is missing."""
-        return Evidence(self.all.iloc[:0])
+        return Evidence(self.all.iloc[:0], tau_min=self.tau_min)
 
     @staticmethod
     def is_calibrated(tau_alpha: float, tau_beta: float) -> bool:

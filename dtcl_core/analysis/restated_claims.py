@@ -41,7 +41,6 @@ from .contrasts import (
 from .intervals import Interval, mean_interval
 
 MILD = (0.125, 0.1)  # where the paper draws its temperatures
-TAU_MIN = 0.01
 # The cells at sigma 50 that the preset `core` searches: a strip of each method's grid, and what the paper selected.
 DESIGN: dict[str, list[core.Cell]] = {
     method: core.strip(method) for method in (*core.PLAIN, *core.PENALISED, *core.PROPOSED)
@@ -149,8 +148,8 @@ def weight_outside(e: Evidence) -> list[Contrast]:
     """What a weight does to the gradient, outside the exponent and inside; accuracies beside it."""
     beside = [replace(contrast, beside=True) for contrast in claims.weight_outside(e)]
     what = "gradient: half the weight's effect in the temperature over its effect outside, tau"
-    found = [one(f"{what} {a:g}/{b:g}", gradients(a, b)) for a, b in core.PAPER_SELECTED]
-    mild = Contrast(f"{what} {MILD[0]:g}/{MILD[1]:g}", mean_interval(gradients(*MILD)), beside=True)
+    found = [one(f"{what} {a:g}/{b:g}", gradients(a, b, e.tau_min)) for a, b in core.PAPER_SELECTED]
+    mild = Contrast(f"{what} {MILD[0]:g}/{MILD[1]:g}", mean_interval(gradients(*MILD, e.tau_min)), beside=True)
     return [*found, mild, *beside]
 
 
@@ -161,7 +160,7 @@ def by_similarity(cosine: torch.Tensor, tau: torch.Tensor, weight: torch.Tensor 
     return torch.autograd.grad(torch.nn.functional.cross_entropy(logits, torch.arange(len(cosine))), cosine)[0]
 
 
-def gradients(tau_alpha: float, tau_beta: float, batches: int = 5, n: int = 64) -> list[float]:
+def gradients(tau_alpha: float, tau_beta: float, tau_min: float, batches: int = 5, n: int = 64) -> list[float]:
     """For random batches, half of how much the weight inside the exponent changes gradients over the change it makes outside.
 
     A change is the absolute logarithm of the ratio of a negative's gradient, with the weight to without, averaged over
@@ -176,7 +175,7 @@ def gradients(tau_alpha: float, tau_beta: float, batches: int = 5, n: int = 64) 
         w = torch.rand(n, n, generator=generator, dtype=torch.float64)
         same = torch.full_like(w, tau_alpha)
         plain = by_similarity(cosine, same)[~eye]
-        inside = torch.where(eye, same, losses.pair_temperature(w, tau_alpha, tau_beta, TAU_MIN, 2))
+        inside = torch.where(eye, same, losses.pair_temperature(w, tau_alpha, tau_beta, tau_min, 2))
         changed = (
             by_similarity(cosine, inside)[~eye],
             by_similarity(cosine, same, (2 * w).masked_fill(eye, 1.0))[~eye],

@@ -223,7 +223,7 @@ def on_unseen(contrast: Contrast) -> str:
     """What can be said of a contrast on the unseen colour, which decides nothing."""
     n, interval = contrast.interval.n, contrast.interval
     if n < MIN_SEEDS:
-        return "not run"
+        return f"{n} of {MIN_SEEDS} seeds" if n else "not run"
     if interval.low <= 0 <= interval.high:
         return f"cannot be told with {n} seeds (they would see {detectable(interval):.2f})"
     return "above zero" if interval.low > 0 else "below zero"

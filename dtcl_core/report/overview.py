@@ -121,7 +121,9 @@ class Overview:
         total = len(next(iter(self.rulings.values())))
         there, asked = self.measured.key.nunique(), len({run.key for run in self.runs})
         missing = f" {asked - there} of {asked} runs are still missing." if there < asked else ""
-        return f"{total - len(card.FORMAL)} of the paper's {total} claims can be tested by runs. {counted[:1].upper()}{counted[1:]}.{missing}"
+        formal = " and ".join(map(str, card.FORMAL))
+        could = f"{total - len(card.FORMAL)} of the paper's {total} claims could have failed here ({formal} hold almost by construction)"
+        return f"{could}. {counted[:1].upper()}{counted[1:]}.{missing}"
 
     @property
     def missing(self) -> str:
@@ -161,7 +163,9 @@ def overview(
     under_first: dict[str, Mapping[int, Ruling]] = {}
     for tau_min in TAU_MINS:
         traces = [run for run in runs if wants_trace(run) and run.protocol == replace(plain, tau_min=tau_min)]
-        here = Evidence(at(grids, tau_min, plain), notebook.traces(traces, preset), at(beside, tau_min, plain))
+        here = Evidence(
+            at(grids, tau_min, plain), notebook.traces(traces, preset), at(beside, tau_min, plain), tau_min=tau_min
+        )
         chosen = selection.select(at(main_rows, tau_min, plain))
         again = _as_run(selection.fresh_runs(chosen, main_runs, verdicts.FRESH_SEEDS), tau_min)
         fresh = at(notebook.rows(again, preset, compute, device), tau_min, plain)

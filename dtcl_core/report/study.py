@@ -45,6 +45,7 @@ class Study:
             device,
             options,
         )
+        self.level = level
         self.runs, self.measured = notebook.obtain(experiment, preset, compute, device, save, level, **options)
 
     @cached_property
@@ -95,6 +96,8 @@ class Study:
     def found(self, name: str | None = None) -> None:
         """Display the chapter's finding, or another by its name, see `findings.show`."""
         findings.show(name or self.experiment, self.runs, self.measured)
+        if name is None and self.level is not None:
+            print(f"Proposed methods below with tau_min {self.level:g}, unless a table or figure says which.")
 
     def claims(self, *numbers: int) -> Card:
         """The verdicts on the claims that rest on the chapter."""
