@@ -84,6 +84,12 @@ CONTRADICTIONS = {
     "projector_head: the unseen colour is told": lambda f: {"test_ood": f.test_ood.mask(f.projector.notna(), 0.2)},
     "projector_head: heads hide the domain": lambda f: {"d_test_id": f.d_test_id.mask(f.projector.notna(), 0.5)},
     "projector_head: it rises with the dimension": lambda f: {"d_test_id": 0.5 + 0.01 * f.projector_dim.fillna(0)},
+    "sigma_ablation: they lead where colours do not spread": lambda f: {
+        "test_id": f.test_id.mask(proposed(f) & (f.sigma == 0.0), 0.999)
+    },
+    "sigma_ablation: they do not lead where they do": lambda f: {
+        "test_id": f.test_id.mask(proposed(f) & (f.sigma == 150.0), 0.8)
+    },
     "temperature: low is bad at the lower level": lambda f: {
         "test_id": f.test_id.mask((f.tau_alpha > 0.2) & at_level(f, "low"), 0.99)
     },
