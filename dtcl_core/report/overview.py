@@ -213,12 +213,12 @@ def _as_run(runs: Sequence[Run], tau_min: float) -> list[Run]:
 
 
 def answer(judged: Overview) -> findings.Sentence:
-    """What the whole comes to, in three points, each with its numbers from rows.
+    """What the whole comes to, in four points, each with its numbers from rows.
 
-    The first two are findings of their own (`findings.FINDINGS`), and fail a test when the rows no longer bear them; while some of
+    The first three are findings of their own (`findings.FINDINGS`), and fail a test when the rows no longer bear them; while some of
     their rows are missing, one line says how many.
     """
-    found = {name: findings.load(name) for name in ("unseen", "lead")}
+    found = {name: findings.load(name) for name in ("unseen", "lead", "spread")}
     missing = next((rows.missing for rows in found.values() if rows.missing), "")
     said = [findings.FINDINGS[name].sentence(rows) for name, rows in found.items() if not missing]
     points = [*(said or [f"The main comparison is not complete ({missing})."]), f"**The claims.** {judged.tallied}"]

@@ -68,6 +68,6 @@ def test_verdicts_are_counted_under_each_level_where_they_differ():
     assert alike.tallied.endswith(f"hold almost by construction). {number} mixed.")
 
 
-def test_the_answer_is_three_points():
+def test_the_answer_is_four_points():
     said = overview.answer(overview.overview())._repr_markdown_().split("\n")
-    assert len(said) == 3 and all(line.startswith("> - **") for line in said)
+    assert len(said) == 4 and all(line.startswith("> - **") for line in said)
