@@ -122,7 +122,9 @@ class Overview:
         there, asked = self.measured.key.nunique(), len({run.key for run in self.runs})
         missing = f" {asked - there} of {asked} runs are still missing." if there < asked else ""
         formal = " and ".join(map(str, card.FORMAL))
-        could = f"{total - len(card.FORMAL)} of the paper's {total} claims could have failed here ({formal} hold almost by construction)"
+        could = (
+            f"We judge {total - len(card.FORMAL)} of the paper's {total}; claims {formal} hold almost by construction"
+        )
         return f"{could}. {counted[:1].upper()}{counted[1:]}.{missing}"
 
     @property

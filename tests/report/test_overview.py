@@ -65,7 +65,7 @@ def test_verdicts_are_counted_under_each_level_where_they_differ():
     assert f"With {low}: {number} mixed; with {high}: 1 supported, {number - 1} mixed." in said
     assert said.endswith(" 1 of 1 runs are still missing.")
     alike = Overview([run], pd.DataFrame({"key": [run.key]}), {low: rulings("mixed"), high: rulings("mixed")}, {}, {})
-    assert alike.tallied.endswith(f"hold almost by construction). {number} mixed.")
+    assert alike.tallied.endswith(f"hold almost by construction. {number} mixed.")
 
 
 def test_the_answer_is_four_points():
