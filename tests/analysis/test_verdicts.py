@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from dtcl_core import results
 from dtcl_core.analysis import contrasts, operating_characteristics, reported, restated_claims, verdicts
 from dtcl_core.analysis.contrasts import Contrast
 from dtcl_core.analysis.intervals import mean_interval
@@ -159,6 +160,17 @@ def test_a_design_without_a_cell_is_no_design():
     whole.tried = whole.tried[~((whole.tried.method == "mmd") & (whole.tried.lambda_ == 0.01))]
     assert restated_claims.design(whole, "mmd", "test_id").shape[1] == 0
     assert verdicts.judge(verdicts.contrasts(whole, only=(8,)))[8].word == "not tested"
+
+
+def test_claim_13_is_judged_under_its_own_level():
+    """In the paper's cells same-domain pairs reach the floor, so that a higher one shrinks what the weight does."""
+    low, high = (
+        verdicts.contrasts(contrasts.Evidence(results.load().iloc[:0], tau_min=tau_min), only=(13,))[13]
+        for tau_min in verdicts.TAU_MINS
+    )
+    for a, b in zip(low, high):
+        if "gradient" in a.what and not a.beside:
+            assert a.what == b.what and a.interval.mean > 5 * b.interval.mean > 0
 
 
 def test_claim_13_is_about_gradients():

@@ -47,6 +47,25 @@ def test_a_page_does_not_say_what_its_files_no_longer_bear(monkeypatch):
         findings.said("trust")
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda f: {"low": f.low.mask(f.against == "best baseline", -0.1)},
+        lambda f: {"high": f.high.mask(f.against == "best baseline", 0.1)},
+        lambda f: {"mean": 0.1},
+        lambda f: {"low": f.low.mask(f.specification == "default; 400 epochs, sigma 50, fresh seeds", 0.01)},
+    ],
+    ids=["no clear lead", "no clear lag", "all lead", "a clear lead at the lower level"],
+)
+def test_what_is_said_of_all_comparisons_hangs_on_them(monkeypatch, change):
+    rows = findings.specifications.effects(
+        findings.results.load(), findings.specifications.protocols(findings.default_store("core").rows().values())
+    )
+    monkeypatch.setattr(findings.specifications, "effects", lambda *_: rows.assign(**change(rows)))
+    with pytest.raises(ValueError, match="no longer true"):
+        findings.said("effects")
+
+
 def worse(rows, change):
     return dataclasses.replace(rows, measured=rows.measured.assign(**change(rows.measured)))
 
@@ -206,6 +225,7 @@ CHANGED_HEADS = {
     },
     "no lead behind a head": lambda f: {"test_id": f.test_id.mask(f["head"] != "none", 0.7)},
     "a method that knows no domain is as good": lambda f: {"test_id": f.test_id.mask(f.method == "macl", 0.95)},
+    "they lead at the higher temperature too": lambda f: {"test_id": f.test_id.mask(f.tau_alpha == 0.15, 0.99)},
     "heads hide nothing": lambda f: {"d_test_id": f.d_test_id.mask(f["head"] != "none", 0.9)},
     "the unseen colour is told": lambda f: {"test_ood": f.test_ood.mask(f.method == "dw_pairs", 0.99)},
 }

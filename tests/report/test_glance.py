@@ -16,6 +16,7 @@ from dtcl_core.analysis.contrasts import Contrast
 from dtcl_core.analysis.intervals import mean_interval
 from dtcl_core.config import Protocol, Run
 from dtcl_core.experiments import readings
+from dtcl_core.experiments.core import FRESH_SEED
 from dtcl_core.report import card, first_reading, forest, questions
 from dtcl_core.results import protocol_hash
 
@@ -159,6 +160,16 @@ def test_the_best_baseline_is_picked_on_the_other_seeds():
     assert best["first reading; 400 epochs, sigma 50"] == pytest.approx(0.71 - 0.8), (
         "a lucky seed makes no baseline the best"
     )
+
+
+def test_fresh_seeds_are_a_specification_of_their_own():
+    rows, of = frame()
+    again = rows.assign(seed=rows.seed + FRESH_SEED, test_id=rows.test_id + 0.05 * (rows.method == "dw_pairs"))
+    plain, both = (specifications.effects(part, of) for part in (rows, pd.concat([rows, again], ignore_index=True)))
+    name = "first reading; 400 epochs, sigma 50"
+    found = both[both.metric == "test_id"].set_index("specification")["mean"]
+    assert len(both) == 2 * len(plain) and found[name] == pytest.approx(0.71 - 0.8)
+    assert found[f"{name}, fresh seeds"] == pytest.approx(0.76 - 0.8)
 
 
 def test_the_curve_begins_with_the_largest_effect():

@@ -26,6 +26,13 @@ def test_a_study_has_the_rows_that_validation_selects(main):
     assert main.held_out().equals(other[other.label_fraction == 0.01])
 
 
+def test_a_chapter_says_which_level_it_shows(main, capsys):
+    main.found()
+    assert "with tau_min 0.01," in capsys.readouterr().out
+    Study("projector_head", "smoke").found()
+    assert "tau_min" not in capsys.readouterr().out
+
+
 def test_fresh_seeds_are_those_of_the_selected_cells(main):
     runs, rows = main.fresh
     assert {run.method for run in runs} == set(main.chosen.method) and set(rows.key) <= {run.key for run in runs}

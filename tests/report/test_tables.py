@@ -219,3 +219,10 @@ def test_a_lead_is_over_the_baseline_that_the_other_seeds_put_first():
         assert line[1:3] == (level, 0.01) and line[6] == 3 and line[7] == ("*" if interval.low > 0 else " ")
         assert line[3:6] == pytest.approx((sum(difference) / 3, *interval))
     assert raised[7] == " " and tables.leads(led(plain | mine), "test_id").empty
+
+
+def test_nothing_reported_is_no_column():
+    rows, keys = selected_rows(), ["method", "label_fraction"]
+    in_paper = reported.load("table_2_label_fraction").query("sigma == 50")
+    assert "reported" not in tables.compare(rows, rows.iloc[:0], keys, "test_id")
+    assert "reported" in tables.compare(rows, in_paper, keys, "test_id")
