@@ -77,7 +77,8 @@ def papers_runs(device: torch.device, precision: str, samples: int = 8) -> float
     """Seconds a run-epoch over stacks of all methods, as `run main_table --preset paper` cuts them."""
     runs = REGISTRY["main_table"].runs("paper")
     size = local.stack_size_for(device, runs[0].protocol, precision)
-    stacks = local.cut_into_stacks(runs, size, mix_streams=device.type != "cpu")
+    mix = local.mixes_streams(device, runs[0].protocol, precision)
+    stacks = local.cut_into_stacks(runs, size, mix_streams=mix)
     stacks = stacks[:: -(-len(stacks) // samples)]
     total = sum(peers.seconds_of(pretrain.Stack(stack, device, precision).train_epoch, device) for stack in stacks)
     return total / sum(map(len, stacks))

@@ -58,6 +58,15 @@ def stack_size_for(device: torch.device, protocol: Protocol, precision: str) -> 
     return GPU_STACK if most >= GPU_STACK else 1 << (most.bit_length() - 1)
 
 
+def mixes_streams(device: torch.device, protocol: Protocol, precision: str) -> bool:
+    """Whether stacks are to be filled up with runs of several views.
+
+    A GPU is busier with them, and on a CPU the trunk shares out what a step costs whatever the runs. PyTorch's operators on a CPU
+    would pay for joining the streams' feature maps.
+    """
+    return is_accelerator(device) or pretrain.choose_trunk(protocol, device, precision)[0] is not None
+
+
 Recorded = Callable[[Run], bool]
 
 
@@ -74,8 +83,7 @@ def cut_into_stacks(
     Args:
         runs: the runs to cut.
         size: most networks in a stack; runs that differ in their probes alone share one.
-        mix_streams: whether a stack may hold runs with different views. Larger stacks suit a GPU; a CPU gains little
-            from them and would pay for joining the streams' feature maps.
+        mix_streams: whether a stack may hold runs with different views; see `mixes_streams`.
         record: which runs are to be recorded; they get stacks of their own, because recording costs time.
     """
 
@@ -354,7 +362,8 @@ def missing_stacks(
     if not distinct:
         return []
     size = stack_size or stack_size_for(device, distinct[0].protocol, precision)
-    stacks = cut_into_stacks(distinct, size, mix_streams=is_accelerator(device), record=record)
+    mix = mixes_streams(device, distinct[0].protocol, precision)
+    stacks = cut_into_stacks(distinct, size, mix_streams=mix, record=record)
     missing = {run.key for run in store.missing(distinct, traced=record)}
     tidy(store, [members for members in stacks if missing.isdisjoint(run.key for run in members)])
     return [left for members in stacks if (left := [run for run in members if run.key in missing])]

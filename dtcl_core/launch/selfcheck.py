@@ -130,7 +130,7 @@ def usual_stack(device: torch.device, precision: str, protocol: Protocol) -> lis
     """A stack as training the paper's comparison would use it on this device."""
     runs = [run for run in REGISTRY["main_table"].runs("paper", protocol=protocol) if run.seed == 0]
     size = local.stack_size_for(device, protocol, precision)
-    return local.cut_into_stacks(runs, size, mix_streams=is_accelerator(device))[0]
+    return local.cut_into_stacks(runs, size, mix_streams=local.mixes_streams(device, protocol, precision))[0]
 
 
 def measured_pace(device: torch.device, precision: str, protocol: Protocol | None = None) -> Pace:
