@@ -8,11 +8,17 @@ import nbformat
 import pandas as pd
 import pytest
 
+from dtcl_core import results
+from dtcl_core.analysis import specifications
 from dtcl_core.config import Protocol
 from dtcl_core.experiments import REGISTRY
 from dtcl_core.experiments.core import FRESH, FRESH_SEED, FRESH_SEEDS
-from dtcl_core.report import benchmarked, findings, notebook
-from dtcl_core.report.findings import FINDINGS, PAGES, Finding, Rows
+from dtcl_core.report import benchmarked, findings, heads, notebook
+from dtcl_core.report.findings import FINDINGS, PAGES, Finding, Rows, obtained
+from dtcl_core.report.findings.comparisons import comparison
+from dtcl_core.report.findings.finding import LEVELS, METHODS, PRESET
+from dtcl_core.report.findings.others import is_it_the_domain
+from dtcl_core.results import default_store
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,10 +64,8 @@ def test_a_page_does_not_say_what_its_files_no_longer_bear(monkeypatch):
     ids=["no clear lead", "no clear lag", "all lead", "a clear lead at the lower level"],
 )
 def test_what_is_said_of_all_comparisons_hangs_on_them(monkeypatch, change):
-    rows = findings.specifications.effects(
-        findings.results.load(), findings.specifications.protocols(findings.default_store("core").rows().values())
-    )
-    monkeypatch.setattr(findings.specifications, "effects", lambda *_: rows.assign(**change(rows)))
+    rows = specifications.effects(results.load(), specifications.protocols(default_store("core").rows().values()))
+    monkeypatch.setattr(specifications, "effects", lambda *_: rows.assign(**change(rows)))
     with pytest.raises(ValueError, match="no longer true"):
         findings.said("effects")
 
@@ -71,7 +75,7 @@ def worse(rows, change):
 
 
 def proposed(frame):
-    return frame.method.isin(findings.METHODS)
+    return frame.method.isin(METHODS)
 
 
 def raised_keys():
@@ -81,8 +85,8 @@ def raised_keys():
 
 def at_level(frame, name):
     """Which rows of the temperatures' chapter are of one level of tau_min."""
-    runs, _ = findings.obtained("temperature", findings.PRESET, every=True)
-    return frame.key.isin({run.key for run in notebook.at_level(runs, findings.LEVELS[name])})
+    runs, _ = obtained("temperature", PRESET, every=True)
+    return frame.key.isin({run.key for run in notebook.at_level(runs, LEVELS[name])})
 
 
 CONTRADICTIONS = {
@@ -144,7 +148,7 @@ def test_a_sentence_that_rows_contradict_is_named(chapter, change):
 
 
 def test_a_page_shows_no_sentence_that_is_no_longer_true(capsys, monkeypatch):
-    rows = findings.obtained("main_table", findings.PRESET)
+    rows = obtained("main_table", PRESET)
     monkeypatch.setitem(
         FINDINGS, "main_table", Finding("2026-01-01", "all is {x}", lambda _: {"x": 1}, lambda n: n["x"] > 1)
     )
@@ -154,7 +158,7 @@ def test_a_page_shows_no_sentence_that_is_no_longer_true(capsys, monkeypatch):
 
 
 def test_missing_runs_are_all_that_is_said_of_them(capsys):
-    runs, measured = findings.obtained("main_table", findings.PRESET)
+    runs, measured = obtained("main_table", PRESET)
     some = measured[measured.key != runs[0].key]
     findings.show("main_table", runs, some)
     assert capsys.readouterr().out == f"not yet run: 1 of {len(runs)}\n"
@@ -172,7 +176,7 @@ def test_a_finding_about_a_part_waits_for_that_part_alone(capsys):
 
 
 def test_other_runs_than_those_it_is_about_get_no_sentence(capsys):
-    runs, measured = notebook.obtain("main_table", findings.PRESET, False, "auto", level=Protocol().tau_min, seeds=1)
+    runs, measured = notebook.obtain("main_table", PRESET, False, "auto", level=Protocol().tau_min, seeds=1)
     findings.show("main_table", runs, measured)
     assert capsys.readouterr().out == ""
 
@@ -201,8 +205,8 @@ def test_rows_know_what_is_missing():
 
 def test_the_introduction_says_whose_rows_it_shows():
     text = (ROOT / "book/intro.md").read_text()
-    assert re.search(rf"the preset\s+`{findings.PRESET}`", text) and "under way" not in text
-    assert f"the preset `{findings.PRESET}`" in (ROOT / "README.md").read_text()
+    assert re.search(rf"the preset\s+`{PRESET}`", text) and "under way" not in text
+    assert f"the preset `{PRESET}`" in (ROOT / "README.md").read_text()
 
 
 @pytest.mark.parametrize("chapter", sorted(REGISTRY))
@@ -210,12 +214,12 @@ def test_a_chapter_shows_the_runs_that_its_finding_is_about(chapter):
     code = [cell.source for cell in nbformat.read(ROOT / f"book/{chapter}.ipynb", as_version=4).cells]
     (shown,) = {found for source in code for found in re.findall(r'^preset: str = "(\w+)"', source, re.M)}
     finding = FINDINGS.get(chapter)
-    assert shown == (("first" if chapter == "sensitivity" else findings.PRESET) if finding is None else finding.preset)
+    assert shown == (("first" if chapter == "sensitivity" else PRESET) if finding is None else finding.preset)
 
 
 def lines_of_heads(change=None):
     """What `heads.probed` says of the chapter's runs, after a change of it."""
-    lines = findings.heads.probed(REGISTRY["heads_and_temperatures"].runs("core"), findings.default_store("core"))
+    lines = heads.probed(REGISTRY["heads_and_temperatures"].runs("core"), default_store("core"))
     return lines if change is None else lines.assign(**change(lines))
 
 
@@ -234,8 +238,8 @@ CHANGED_HEADS = {
 @pytest.mark.parametrize("change", CHANGED_HEADS.values(), ids=CHANGED_HEADS)
 def test_what_is_said_of_heads_and_temperatures_hangs_on_each_of_its_parts(change):
     holds = FINDINGS["heads_and_temperatures"].holds
-    assert holds(findings.is_it_the_domain(lines_of_heads()))
-    assert not holds(findings.is_it_the_domain(lines_of_heads(change)))
+    assert holds(is_it_the_domain(lines_of_heads()))
+    assert not holds(is_it_the_domain(lines_of_heads(change)))
 
 
 def rows_of_two_levels(pairs, negatives, baseline=0.93, standard=0.88):
@@ -244,7 +248,7 @@ def rows_of_two_levels(pairs, negatives, baseline=0.93, standard=0.88):
     Seeds scatter by some thousandths around them, in each method otherwise; on the seeds that select all have 0.5.
     """
     rows = findings.load("lead")
-    low = {run.key for run in notebook.at_level(rows.runs, findings.LEVELS["low"])}
+    low = {run.key for run in notebook.at_level(rows.runs, LEVELS["low"])}
     ours, others = {"dw_pairs": pairs, "dw_negatives": negatives}, {"standard": standard, "same_domain": baseline}
     measured = rows.measured
     methods = sorted(measured.method.unique())
@@ -278,7 +282,7 @@ def rows_of_two_levels(pairs, negatives, baseline=0.93, standard=0.88):
     ],
 )
 def test_the_lead_hangs_on_the_level(pairs, negatives, standard, borne):
-    numbers = findings.comparison(rows_of_two_levels(pairs, negatives, standard=standard))
+    numbers = comparison(rows_of_two_levels(pairs, negatives, standard=standard))
     assert FINDINGS["lead"].holds(numbers) == borne
     assert numbers["pairs_low"] == pytest.approx(pairs["low"], abs=0.004)
     assert numbers["negatives_raised"] == pytest.approx(negatives["raised"], abs=0.004)
@@ -289,14 +293,14 @@ def test_the_lead_hangs_on_the_level(pairs, negatives, standard, borne):
 
 
 def test_fresh_seeds_are_those_of_what_was_selected():
-    rows = Rows(*findings.obtained("main_table", findings.PRESET, every=True))
+    rows = Rows(*obtained("main_table", PRESET, every=True))
     again = rows.with_fresh()
     fresh = [run for run in again.runs if run.seed >= FRESH_SEED]
-    assert not again.missing and len(fresh) == FRESH_SEEDS * (5 + 2 * len(findings.LEVELS))
-    for level in findings.LEVELS.values():
+    assert not again.missing and len(fresh) == FRESH_SEEDS * (5 + 2 * len(LEVELS))
+    for level in LEVELS.values():
         chosen = rows.at(level).evidence()
         found = again.at(level).evidence(fresh=True)
-        for method in (*findings.METHODS, "mmd"):
+        for method in (*METHODS, "mmd"):
             assert found.chosen_cell(method) == chosen.chosen_cell(method)
             assert list(found.selected(method, "test_id").index) == list(FRESH)
 
@@ -312,7 +316,7 @@ def test_the_readme_says_what_the_introduction_does():
 
 def test_the_headline_is_of_fresh_seeds():
     shown = findings.headline()
-    assert set(shown.seed) == set(FRESH) and set(shown.level.dropna()) == set(findings.LEVELS.values())
+    assert set(shown.seed) == set(FRESH) and set(shown.level.dropna()) == set(LEVELS.values())
     assert not shown.duplicated(["method", "level", "seed"]).any()
-    means = shown[shown.level == findings.LEVELS["raised"]].groupby("method").test_id.mean()
-    assert means["dw_pairs"] == pytest.approx(findings.comparison(findings.load("lead"))["pairs_raised"])
+    means = shown[shown.level == LEVELS["raised"]].groupby("method").test_id.mean()
+    assert means["dw_pairs"] == pytest.approx(comparison(findings.load("lead"))["pairs_raised"])

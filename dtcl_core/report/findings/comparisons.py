@@ -1,0 +1,190 @@
+"""The numbers of findings about the paper's comparison: its leads, by share of labels, spread of colours, temperature, and cell."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ...analysis import contrasts, reported, selection
+from ...analysis.claims import HIGH
+from ...config import HYPERPARAMETERS
+from ...experiments import core
+from .. import notebook, tables
+from .finding import FRACTIONS, LEVELS, METHODS, Numbers, Rows, named, short
+
+
+def comparison(rows: Rows) -> Numbers:
+    """On fresh seeds, under each level of tau_min: what the proposed methods have on Test-ID and D-Test-ID, their leads over the best
+    baseline, over the standard loss and over whichever baseline is hardest to tell apart, and on the seeds that selected; on
+    Test-OOD how far a lead's interval reaches, and the lead that the paper reports."""
+    numbers: dict[str, Any] = {f"level_{name}": level for name, level in LEVELS.items()}
+    reaches, counts = [], []
+    for name, level in LEVELS.items():
+        e, before = rows.at(level).evidence(fresh=True), rows.at(level).evidence()
+        for method in METHODS:
+            mine, place = e.selected(method, "test_id"), f"{short(method)}_{name}"
+            seen = e.selected(method, "test_ood")
+            numbers |= {
+                place: mine.mean(),
+                f"{place}_green": seen.mean(),
+                f"{place}_domain": e.selected(method, "d_test_id").mean(),
+            }
+            others = {
+                "lead": mine - e.best_baseline("test_id"),
+                "gain": mine - e.selected("standard", "test_id"),
+                "unseen": seen - e.best_baseline("test_ood"),
+                "unseen_gain": seen - e.selected("standard", "test_ood"),
+                "before": before.selected(method, "test_id") - before.best_baseline("test_id"),
+            }
+            for what, difference in others.items():
+                interval = contrasts.mean_interval(difference.dropna().tolist())
+                numbers |= named(f"{place}_{what}", pd.Series(interval._asdict()))
+                if what in ("lead", "unseen"):
+                    counts.append(interval.n)
+                if what == "unseen":
+                    reaches.append((interval.high - interval.low) / 2)
+            each = [
+                contrasts.mean_interval((mine - e.selected(b, "test_id")).dropna().tolist())
+                for b in contrasts.BASELINES
+            ]
+            numbers[f"{place}_least"] = min(interval.low for interval in each)
+    plain = rows.at(LEVELS["low"]).evidence(fresh=True)
+    means = {m: plain.selected(m, "test_id").mean() for m in contrasts.BASELINES}
+    hidden = {m: plain.selected(m, "d_test_id").mean() for m in contrasts.BASELINES}
+    first = max(means, key=lambda name: means[name])
+    return numbers | {
+        "best": means[first],
+        "baseline": tables.title(first),
+        "standard": means["standard"],
+        "standard_green": plain.selected("standard", "test_ood").mean(),
+        "standard_domain": hidden["standard"],
+        "least_domain": min(hidden[m] for m in contrasts.USING_DOMAINS),
+        "most_domain": max(hidden[m] for m in contrasts.USING_DOMAINS),
+        "reach": max(reaches),
+        "reach_least": min(reaches),
+        "n": min(counts),
+        "seeds": rows.measured.seed[rows.measured.seed < core.FRESH_SEED].nunique(),
+        "claimed": _claimed(),
+    }
+
+
+def close_choice(rows: Rows) -> Numbers:
+    """Of the selections within a hundredth of validation accuracy, the oracle's aside, that which decides most on Test-OOD: the cell
+    taken, the runner-up, and what both have; with the lead that the paper reports."""
+    close = selection.runners_up(rows.measured, ["test_ood"])
+    pairs = [part for method, part in close.groupby("method", sort=False) if method != "color_jitter"]
+    both = max(pairs, key=lambda part: np.ptp(part.test_ood.to_numpy()))
+    taken, other = both.itertuples()
+    names = [tables.cell_name(line) for line in both[list(HYPERPARAMETERS)].to_numpy().tolist()]
+    return {
+        "method": tables.title(taken.method), "cell": names[0], "runner_up": names[1], "more": taken.validation - other.validation,
+        "has": taken.test_ood, "had": other.test_ood, "claimed": _claimed(),
+    }  # fmt: skip
+
+
+def _claimed() -> float:
+    """By how much the paper's better method leads the best baseline on Test-OOD there."""
+    in_paper = reported.main_comparison().query("metric == 'test_ood'").set_index("method").value
+    return in_paper[list(METHODS)].max() - in_paper[list(contrasts.BASELINES)].max()
+
+
+def leads(rows: Rows) -> Numbers:
+    """Each proposed method's lead over the best baseline on Test-ID and fresh seeds, by level of tau_min and label fraction."""
+    numbers: dict[str, Any] = {}
+    for name, level in LEVELS.items():
+        e = rows.at(level).evidence(fresh=True)
+        numbers[f"level_{name}"] = level
+        for share, f in FRACTIONS.items():
+            best = e.best_baseline("test_id", fraction=f)
+            for method in METHODS:
+                lead = (e.selected(method, "test_id", fraction=f) - best).dropna().tolist()
+                interval = contrasts.mean_interval(lead)
+                numbers |= named(f"{short(method)}_{name}_{share}", pd.Series(interval._asdict()))
+                numbers["n"] = interval.n
+    return numbers
+
+
+def by_spread(rows: Rows) -> Numbers:
+    """Test-ID at the narrowest and the widest spread of colours, and each proposed method's lead over the best baseline there, by level."""
+    ends = {"narrow": min(core.SIGMAS), "wide": max(core.SIGMAS)}
+    numbers: dict[str, Any] = {f"sigma_{end}": sigma for end, sigma in ends.items()}
+    counts = []
+    for name, level in LEVELS.items():
+        numbers[f"level_{name}"] = level
+        e = rows.at(level).evidence()
+        for end, sigma in ends.items():
+            best = e.best_baseline("test_id", sigma)
+            numbers[f"standard_{end}"] = e.selected("standard", "test_id", sigma).mean()
+            for method in METHODS:
+                mine = e.selected(method, "test_id", sigma)
+                interval = contrasts.mean_interval((mine - best).dropna().tolist())
+                numbers[f"{short(method)}_{name}_{end}"] = mine.mean()
+                numbers |= named(f"{short(method)}_{name}_{end}_lead", pd.Series(interval._asdict()))
+                counts.append(interval.n)
+                seen = e.selected(method, "test_ood", sigma) - e.best_baseline("test_ood", sigma)
+                unseen = contrasts.mean_interval(seen.dropna().tolist())
+                numbers |= named(f"{short(method)}_{name}_{end}_unseen", pd.Series(unseen._asdict()))
+    wide = [numbers[f"{short(method)}_{name}_wide_lead_mean"] for method in METHODS for name in LEVELS]
+    return numbers | {"n": min(counts), "least_wide": min(wide), "most_wide": max(wide)}
+
+
+def by_temperature(rows: Rows) -> Numbers:
+    """Mean Test-ID at both ends of tau_alpha and where it is highest, by method and level of tau_min; where it is in the paper.
+
+    Means are over the tau_beta that were tried at every tau_alpha of the strip. Cells that calibration may look at are left out.
+    """
+    numbers: dict[str, Any] = {"n": rows.measured.seed.nunique(), "lowest": min(core.TAUS), "highest": max(core.TAUS)}
+    betas = [beta for beta in core.BETAS if beta != core.CALIBRATED_BETA]
+    numbers["betas"] = " and ".join(f"{beta:g}" for beta in betas)
+
+    def along(means: pd.DataFrame, accuracy: str) -> pd.Series:
+        return means.pivot_table(accuracy, "tau_alpha", "tau_beta").loc[list(core.TAUS), betas].mean(axis=1)
+
+    in_paper = reported.temperature_tables().query("metric == 'test_id'")
+    for method in METHODS:
+        numbers[f"{short(method)}_paper"] = along(in_paper[in_paper.method == method], "value").idxmax()
+    for name, level in LEVELS.items():
+        numbers[f"level_{name}"] = level
+        keys = {run.key for run in notebook.at_level(rows.runs, level)}
+        means = tables.cell_means(rows.measured[rows.measured.key.isin(keys)], ["test_id"])
+        for method in METHODS:
+            line = along(means[means.method == method], "test_id")
+            mine = {"first": line.iloc[0], "last": line.iloc[-1], "peak": line.idxmax(), "most": line.max()}
+            numbers |= {f"{short(method)}_{name}_{what}": value for what, value in mine.items()}
+    return numbers
+
+
+def by_validation(rows: Rows) -> Numbers:
+    """How validation goes with Test-ID and with Test-OOD over cells, each less the mean of its method (and level of tau_min), the
+    oracle's and those that calibration may look at aside; how two seeds of a cell agree on Test-OOD; how high runs come there."""
+    metrics = ["validation", "test_id", "test_ood"]
+    plain = [run.key for run in rows.runs if run.method in contrasts.BASELINES]
+    parts = [rows.measured[rows.measured.key.isin(plain)]]
+    for level in LEVELS.values():
+        keys = {
+            run.key
+            for run in notebook.at_level(rows.runs, level)
+            if run.method in METHODS and not core.is_calibrated(run.tau_alpha, run.tau_beta)
+        }
+        parts.append(rows.measured[rows.measured.key.isin(keys)])
+    single = [part[part.label_fraction == selection.SELECTION_FRACTION] for part in parts]
+    cells = [tables.cell_means(part, metrics) for part in single]
+    matrix = pd.concat([part[metrics] - part.groupby("method")[metrics].transform("mean") for part in cells]).corr()
+    twice = []
+    for part in single:
+        less = part.assign(test_ood=part.test_ood - part.groupby(["method", "seed"]).test_ood.transform("mean"))
+        twice.append(less.fillna({"tau_beta": 0.0, "lambda_": 0.0}).pivot_table(
+            "test_ood", ["method", *HYPERPARAMETERS], "seed"
+        ))  # fmt: skip
+    each = pd.concat(cells).groupby("method")[["validation", "test_ood"]].corr().iloc[::2, 1].droplevel(1)
+    stored, runs = notebook.rows_of(rows.preset), pd.concat(single)
+    draws = np.array([stored[key]["draws"][f"{selection.SELECTION_FRACTION:g}"]["test_ood"] for key in runs.key])
+    return {
+        "runs": len(runs), "highest": runs.test_ood.max(), "line": HIGH, "cells": sum(map(len, cells)),
+        "seen": matrix.loc["validation", "test_id"], "unseen": matrix.loc["validation", "test_ood"],
+        "least": each.min(), "least_of": tables.title(each.idxmin()), "most": each.max(), "most_of": tables.title(each.idxmax()),
+        "agree": pd.concat(twice).corr().iloc[0, 1], "draws": draws.size, "above": int((draws > HIGH).sum()),
+        "n": rows.measured.seed.nunique(),
+    }  # fmt: skip
