@@ -28,7 +28,7 @@ from ..config import Protocol, Run
 from ..encoder import IMAGE_SIZE, dropout_shapes
 from ..engine.device import free_bytes, is_accelerator, release_memory, resolve_device, resolve_precision
 from ..engine.embedding import EMBED_BATCH
-from ..engine.provenance import machine
+from ..engine.provenance import SOURCES, machine
 from ..engine.streams import stream_of
 from ..results import Store
 from .progress import Progress, numbered, trainings
@@ -166,7 +166,7 @@ def seconds_an_image(rows: Sequence[dict], device: torch.device) -> Pace:
     """Median time that one image took a run, in the rows most like what would be trained on this device now.
 
     What counts first is the path (trunk or PyTorch's operators, and precision), then the processor, then threads, then the
-    reading of the paper (whatever tau_min, and for how long).
+    reading of the paper (whatever tau_min, and for how long), then the code.
     """
     precision = resolve_precision("auto", device)
     trunk, path = pretrain.choose_trunk(Protocol(), device, precision)
@@ -180,7 +180,7 @@ def seconds_an_image(rows: Sequence[dict], device: torch.device) -> Pace:
         same_path = (bool(was.get("trunk")), was.get("precision")) == (trunk is not None, precision)
         same = [was.get(name) == now[name] for name in ("device_name", "threads")]
         same_reading = all(name in ("epochs", "tau_min") or read.get(name) == value for name, value in reading.items())
-        return (same_path, *same, was.get("threads") is not None, same_reading)
+        return (same_path, *same, was.get("threads") is not None, same_reading, was.get("sources") == SOURCES)
 
     likenesses = list(map(likeness, usable))
     best = max(likenesses)
@@ -189,7 +189,7 @@ def seconds_an_image(rows: Sequence[dict], device: torch.device) -> Pace:
     any_reading: dict[bool, list[float]] = {True: [], False: []}
     chosen = 0
     for row, like in zip(usable, likenesses):
-        if like[:-1] != best[:-1]:
+        if like[:-2] != best[:-2]:  # of any reading, by any code
             continue
         run, threads = Run.from_dict(row["run"]), row["provenance"].get("threads")
         jittered, pace = stream_of(run).jitter, row["provenance"]["seconds"] / image_epochs(run)

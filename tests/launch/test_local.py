@@ -105,6 +105,9 @@ def test_the_pace_is_that_of_the_rows_most_like_what_would_run_now(monkeypatch):
     assert local.seconds_an_image(rows, cpu).seconds == pytest.approx(2.5), (
         "of another reading, or not of another tau_min"
     )
+    rows += [a_row(2.0, sources=local.SOURCES, **same)]
+    assert local.seconds_an_image(rows, cpu).seconds == 2.0, "of other code"
+    rows.pop()
     rows += [a_row(6.0, "color_jitter", **same), a_row(9.0, "color_jitter", **same)]
     pace = local.seconds_an_image(rows, cpu)
     assert pace.seconds == pytest.approx(2.5) and pace.jitter == pytest.approx(3.0), "jitter is not a kind of its own"
