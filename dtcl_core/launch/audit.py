@@ -83,19 +83,31 @@ def audit(
     stacks = list(
         {tuple(row["key"] for row in unit): unit for unit in (trained_with(row, store) for row in picked)}.values()
     )
+    return retrained(stacks, where, should_stop=should_stop, on_compared=on_compared, quiet=quiet)
+
+
+def retrained(
+    stacks: Sequence[Sequence[dict[str, Any]]],
+    device: torch.device,
+    *,
+    should_stop: Callable[[], bool] = lambda: False,
+    on_compared: Callable[[dict[str, Any]], object] = lambda line: None,
+    quiet: bool = False,
+) -> pd.DataFrame:
+    """Train rows again, in these stacks, and compare; arguments, what is returned and raised as for `audit`."""
     progress = Progress([[Run.from_dict(row["run"]) for row in unit] for unit in stacks], quiet)
     lines: list[dict[str, Any]] = []
     if not quiet:
-        what = f"{numbered(progress.runs, 'row')} in {numbered(len(stacks), 'stack')} on {where}"
+        what = f"{numbered(progress.runs, 'row')} in {numbered(len(stacks), 'stack')} on {device}"
         print(f"Training {what} again: {progress.total} run-epochs.", flush=True)
     try:
         for unit in stacks:
             runs = [Run.from_dict(row["run"]) for row in unit]
             before = unit[0]["provenance"]
-            same_kind = before["device"] == where.type
-            precision = resolve_precision(before["precision"] if same_kind else "auto", where)
+            same_kind = before["device"] == device.type
+            precision = resolve_precision(before["precision"] if same_kind else "auto", device)
             stack = pretrain.train(
-                trainings(runs), where, precision=precision, should_stop=should_stop, on_epoch=progress.epoch
+                trainings(runs), device, precision=precision, should_stop=should_stop, on_epoch=progress.epoch
             )
             again = make_rows(stack, evaluate.evaluate(stack, runs), runs)
             for row, new in zip(unit, again):
