@@ -178,6 +178,8 @@ def described(found: dict[str, Any]) -> list[str]:
         said.append(
             "core-hours are the same times its threads; a process a core, with --shard I/N each, shares them out."
         )
+        an_hour = 3600 / (found["core_seconds_an_image"] * local.image_epochs(Run()))
+        said.append(f"A core trains {an_hour:.3g} runs of {Protocol().epochs} epochs an hour.")
     return said
 
 

@@ -184,31 +184,30 @@ def seconds_an_image(rows: Sequence[dict], device: torch.device) -> Pace:
 
     likenesses = list(map(likeness, usable))
     best = max(likenesses)
-    paces: dict[bool, list[float]] = {True: [], False: []}  # by whether colours are jittered
-    cores: dict[bool, list[float]] = {True: [], False: []}
-    any_reading: dict[bool, list[float]] = {True: [], False: []}
-    chosen = 0
-    for row, like in zip(usable, likenesses):
-        if like[:-2] != best[:-2]:  # of any reading, by any code
-            continue
-        run, threads = Run.from_dict(row["run"]), row["provenance"].get("threads")
-        jittered, pace = stream_of(run).jitter, row["provenance"]["seconds"] / image_epochs(run)
-        any_reading[jittered].append(pace)
-        if like == best:
-            chosen += 1
-            paces[jittered].append(pace)
-            cores[jittered] += [pace * threads] if threads else []
-    kind = not paces[False]  # without jitter, unless all rows have it
-    both = paces if paces[True] and paces[False] else any_reading
-    jitter = median(both[True]) / median(both[False]) if both[True] and both[False] else 1.0
-    counts = sorted(
-        {row["provenance"].get("threads") or 0 for row, like in zip(usable, likenesses) if like == best} - {0}
+    exactly, alike, any_reading = (  # by this code; by any; of any reading too
+        [row for row, like in zip(usable, likenesses) if like[:known] == best[:known]]
+        for known in (len(best), len(best) - 1, len(best) - 2)
     )
+    paces, cores = _by_jitter(exactly), _by_jitter(exactly, times_threads=True)
+    kind = not paces[False]  # without jitter, unless all rows have it
+    found = [both for both in map(_by_jitter, (exactly, alike, any_reading)) if both[True] and both[False]]
+    jitter = median(found[0][True]) / median(found[0][False]) if found else 1.0
+    counts = sorted({row["provenance"].get("threads") or 0 for row in exactly} - {0})
     where = "this processor" if best[1] else "other processors"
     on = " and ".join(numbered(count, "thread") for count in counts)
     by = f"by {path}" if best[0] else f"by another path, as none is yet by {path}"
-    source = f"{numbered(chosen, 'row')} of {where}{f' on {on}' if on else ''} {by}"
+    source = f"{numbered(len(exactly), 'row')} of {where}{f' on {on}' if on else ''} {by}"
     return Pace(median(paces[kind]), median(cores[kind]) if cores[kind] else None, source, jitter)
+
+
+def _by_jitter(rows: Sequence[dict], times_threads: bool = False) -> dict[bool, list[float]]:
+    """Seconds that an image took a run, of runs with colour jitter (True) and without; of rows that tell their threads, times those."""
+    found: dict[bool, list[float]] = {True: [], False: []}
+    for row in rows:
+        run, threads = Run.from_dict(row["run"]), row["provenance"].get("threads") if times_threads else 1
+        if threads:
+            found[stream_of(run).jitter].append(row["provenance"]["seconds"] / image_epochs(run) * threads)
+    return found
 
 
 def train_stack(

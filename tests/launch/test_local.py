@@ -226,6 +226,10 @@ def test_run_and_status_from_the_command_line(tmp_path):
     assert line.split()[:5] == ["main_table", "smoke", "14", "2", "12"]
     assert re.search(r"12 +\d+ (s|min|h) +\d+\.\d$", line.rstrip()), "no time left"
     assert "of this processor on 1 thread by" in status.stdout and "core-hours are" in status.stdout
+    pace, rate = (
+        float(re.search(rf"{x}", status.stdout)[1]) for x in (r"at (\S+) s a run-epoch", r"A core trains (\S+) runs")
+    )
+    assert rate == pytest.approx(3600 / (pace * Protocol().epochs), rel=0.02)
     named = [x.split()[:2] for x in status.stdout.splitlines()]
     assert all([name, preset] in named for name in REGISTRY for preset in PRESETS), "columns run into each other"
 
