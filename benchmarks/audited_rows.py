@@ -1,9 +1,9 @@
-"""Rows drawn from every part of the preset `core`, trained again in other stacks, by the code as it is, and compared.
+"""Rows drawn from every whole part of the preset `core`, trained again in other stacks, by the code as it is, and compared.
 
     OMP_NUM_THREADS=1 python benchmarks/audited_rows.py [A_PART [SEED [I N]]]
 
-A_PART rows of each part are drawn with SEED, from those with a row; with I and N only stack I of N is trained, so that N processes
-share them out. Adds to `audited_rows.csv`; the chapter on trust shows what it comes to. Rounding differs from stack to stack, so
+A_PART rows of each part that has all its rows are drawn with SEED; with I and N only stacks I, I + N ... are trained, so that N
+processes share them out. Adds to `audited_rows.csv`; the chapter on trust shows what it comes to. Rounding differs from stack to stack, so
 these rows need not come out identical: they are compared in distribution (`launch.audit.verdict`).
 """
 
@@ -30,7 +30,9 @@ def drawn(rows: dict[str, dict[str, Any]], a_part: int, seed: int) -> dict[str, 
     """The part and the run of each row drawn, by key; no run twice."""
     found: dict[Run, str] = {}
     for part, runs in core.parts(Protocol(), core.validation_of(rows)).items():
-        there = [run for run in runs if run.key in rows and rows[run.key]["status"] == "ok" and run not in found]
+        if any(run.key not in rows for run in runs):
+            continue
+        there = [run for run in runs if rows[run.key]["status"] == "ok" and run not in found]
         there.sort(key=lambda run: run.key)
         found |= dict.fromkeys(random.Random(f"{seed} {part}").sample(there, min(a_part, len(there))), part)
     return {run.key: (part, run) for run, part in found.items()}

@@ -205,9 +205,7 @@ METHODS: dict[str, Method] = {
 # Methods beside the paper's comparison: they run and are stored like the others, but no grid holds them by itself.
 VARIANTS: dict[str, Method] = {
     "dw_outside": Method("Weight Outside the Exponent", outside_weighted, uses=frozenset({"discriminator"})),
-    "macl": Method("Model-Aware Temperature", model_aware, uses=frozenset({"lambda_"})),
-    "isogclr": Method(
-        "Individual Temperatures", individual, remember=individual_memory, uses=frozenset({"lambda_", "memory"})
-    ),
+    "macl": Method("MACL", model_aware, uses=frozenset({"lambda_"})),
+    "isogclr": Method("iSogCLR", individual, remember=individual_memory, uses=frozenset({"lambda_", "memory"})),
 }
 ALL_METHODS = ChainMap(VARIANTS, METHODS)  # in this order: the paper's come first, and what a user adds is a variant

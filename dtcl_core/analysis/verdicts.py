@@ -49,6 +49,7 @@ POWER = 0.8  # with which an effect counts as one that the seeds could have seen
 ON_FRESH_SEEDS = (1, 2, 3, 4, 6)
 NEEDS = {9: 5}  # no consistent sign is easily found where little can be seen
 UNSEEN = "test_ood"
+AT_FIRST_LEVEL = (9,)  # claims whose runs `core` has at the first level of tau_min alone
 ABOUT_UNSEEN = (14,)  # claims that speak of the unseen colour alone
 COVERED_BY = {
     1: "main_table", 2: "main_table", 3: "main_table", 4: "main_table", 5: "sigma_ablation", 6: "label_fractions",
@@ -225,7 +226,7 @@ def on_unseen(contrast: Contrast) -> str:
     if n < MIN_SEEDS:
         return f"{n} of {MIN_SEEDS} seeds" if n else "not run"
     if interval.low <= 0 <= interval.high:
-        return f"cannot be told with {n} seeds (they would see {detectable(interval):.2f})"
+        return f"cannot be told ({n} seeds show differences of {detectable(interval):.2f} or more)"
     return "above zero" if interval.low > 0 else "below zero"
 
 

@@ -1,4 +1,4 @@
-"""The preset `core`: some eight hundred full runs in parts. A part is asked for once the parts before it have their rows.
+"""The preset `core`: about a thousand full runs in parts. A part is asked for once the parts before it have their rows.
 
 | part | what | seeds |
 |---|---|---|

@@ -16,19 +16,20 @@ BRIEF = {
     1: "Both proposed methods beat every baseline",
     2: "They hide the domain better than most",
     3: "MMD and DANN do worse than no change",
-    4: "Colour jitter bounds them all",
+    4: "Colour jitter bounds them all (nearly by construction)",
     5: "They lead at every spread of colours",
     6: "They gain most where labels are few",
     7: "Lower temperatures are better",
     8: "They lead averaged over all settings",
-    9: "Where the discriminator is fitted matters little",
+    9: "Global or batch discriminators: no clear trend",
     10: "A projector head does harm",
     11: "Temperatures converge to their centre",
-    12: "The gradient's formula",
+    12: "The gradient's formula (nearly by construction)",
     13: "A weight outside the exponent does little",
     14: "Validation picks cells that fall short",
     15: "They hold as colours spread, others fall",
 }
+ELSEWHERE = "run at another level alone"  # of a claim whose runs do not have every level of tau_min
 LINK = "claims.html#claim-{number}"
 COLORS = {  # translucent: they suit light and dark pages
     verdicts.SUPPORTED: "rgba(0, 158, 115, 0.35)",
@@ -36,6 +37,7 @@ COLORS = {  # translucent: they suit light and dark pages
     verdicts.MIXED: "rgba(230, 159, 0, 0.35)",
     verdicts.INCONCLUSIVE: "rgba(127, 127, 127, 0.30)",
     verdicts.NOT_TESTED: "transparent",
+    ELSEWHERE: "transparent",
 }
 
 
@@ -66,7 +68,8 @@ def table(rulings: Mapping[str, Mapping[int, Ruling]], only: Sequence[int] = ())
         for level, found in rulings.items():
             end = f", {level}" if len(rulings) > 1 else ""
             ruling = found.get(claim.number)
-            line[f"verdict{end}"] = ruling.word if ruling else verdicts.NOT_TESTED
+            absent = ELSEWHERE if any(claim.number in other for other in rulings.values()) else verdicts.NOT_TESTED
+            line[f"verdict{end}"] = ruling.word if ruling else absent
             line[f"effect{end}"] = effect(ruling) if ruling else "–"
             deciding = ruling.deciding if ruling else None
             line[f"of what{end}"] = deciding.said if deciding else "–"

@@ -30,13 +30,14 @@ COMPARED = (
     "reported selected",
     "mean of cells",
 )  # columns whose best line is marked
+HEADERS = {"lambda_": "lambda", "our_seeds": "seeds behind the deviations"}  # of columns that code names otherwise
 LEVELS = ("labels", "sigma")  # methods are compared at equal values of these
 BOX = '<div class="dtcl-table" style="overflow-x: auto; max-width: 100%">\n'
 
 
 def renamed(table: pd.DataFrame) -> pd.DataFrame:
     """The table with methods and accuracies under one name each, in its cells and its headers."""
-    titles = {**{name: method.title for name, method in ALL_METHODS.items()}, **SHORT}
+    titles = {**{name: method.title for name, method in ALL_METHODS.items()}, **SHORT, **HEADERS}
     named = table.rename(columns=titles)
     named.columns.name = None
     for place, kind in enumerate(table.dtypes):

@@ -93,6 +93,7 @@ class Overview:
         lines = [
             (level, c.said, *c.interval, state)
             for level, found in self.rulings.items()
+            if number in found
             for c, state in (
                 *((c, _state(number, c, state)) for c, state in found[number].conjuncts),
                 *((c, f"beside: {verdicts.on_unseen(c)}") for c in found[number].apart),
@@ -114,18 +115,19 @@ class Overview:
     @property
     def tallied(self) -> str:
         """How many claims got which verdict under each level, in a sentence, with how many runs are missing."""
-        tallies = {level: card.tally(found) for level, found in self.rulings.items()}
+        whole = max(self.rulings.values(), key=len)
+        tallies = {}
+        for level, found in self.rulings.items():
+            absent = " and ".join(map(str, sorted(whole.keys() - found.keys())))
+            tallies[level] = card.tally(found) + (f" ({absent} was not run at this level)" if absent else "")
         if len(set(tallies.values())) == 1:
             tallies = {"": next(iter(tallies.values()))}
         counted = "; ".join(f"with {level}: {tally}" if level else tally for level, tally in tallies.items())
-        total = len(next(iter(self.rulings.values())))
         there, asked = self.measured.key.nunique(), len({run.key for run in self.runs})
         missing = f" {asked - there} of {asked} runs are still missing." if there < asked else ""
         formal = " and ".join(map(str, card.FORMAL))
-        could = (
-            f"We judge {total - len(card.FORMAL)} of the paper's {total}; claims {formal} hold almost by construction"
-        )
-        return f"{could}. {counted[:1].upper()}{counted[1:]}.{missing}"
+        could = f"Of the paper's {len(whole)}, {formal} hold nearly by construction. The others"
+        return f"{could} {counted}.{missing}"
 
     @property
     def missing(self) -> str:
@@ -179,7 +181,11 @@ def overview(
             number: ruling for number, ruling in verdicts.judge(found_then).items() if number in verdicts.ON_FRESH_SEEDS
         }
         found = verdicts.contrasts(here, Evidence(fresh) if len(fresh) else None)
-        judged[f"tau_min {tau_min:g}"] = verdicts.judge(found)
+        here_alone = verdicts.AT_FIRST_LEVEL if judged and preset == findings.PRESET else ()
+        ruled = verdicts.judge(found)
+        judged[f"tau_min {tau_min:g}"] = {
+            number: ruling for number, ruling in ruled.items() if number not in here_alone
+        }
         if not shown:
             on_grid = {c.number: restated_claims.RESTATED.get(c.number, c.contrasts)(here) for c in CLAIMS}
             shown = {"the grid's seeds": on_grid, "fresh seeds": {n: found[n] for n in verdicts.ON_FRESH_SEEDS}}

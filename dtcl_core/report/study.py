@@ -11,7 +11,7 @@ import pandas as pd
 from ..analysis import selection
 from ..analysis.contrasts import SHORT
 from ..analysis.selection import SELECTION_FRACTION
-from ..config import Run
+from ..config import HYPERPARAMETERS, Run
 from . import findings, notebook, overview, tables
 from .card import Card
 
@@ -64,6 +64,14 @@ class Study:
     def measured_at(self, label_fraction: float = SELECTION_FRACTION) -> pd.DataFrame:
         """All rows with this share of the labels."""
         return _with(self.measured, label_fraction)
+
+    @property
+    def shared(self) -> pd.DataFrame:
+        """Rows of the seeds that every configuration has, by which all of them compete; all rows where there is no such seed."""
+        asked = self.measured[["method", "sigma", *HYPERPARAMETERS]].astype(object).drop_duplicates()
+        cells = self.measured.drop_duplicates("key").groupby("seed").size()
+        whole = cells.index[cells == len(asked)]
+        return self.measured[self.measured.seed.isin(whole)] if len(whole) else self.measured
 
     @cached_property
     def fresh(self) -> tuple[list[Run], pd.DataFrame]:

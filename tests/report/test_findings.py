@@ -103,6 +103,14 @@ CONTRADICTIONS = {
     "label_fractions: they do not lead with few": lambda f: {
         "test_id": f.test_id.mask(proposed(f) & (f.label_fraction == 0.01), 0.8)
     },
+    "global_vs_batch: they are alike": lambda f: {"test_id": 0.9 + 0.001 * f.seed},
+    "global_vs_batch: they differ by much": lambda f: {"test_id": f.test_id.mask(f.discriminator == "batch", 0.7)},
+    "global_vs_batch: neither hides the domain": lambda f: {
+        "d_test_id": f.d_test_id.mask(f.discriminator == "batch", 0.9)
+    },
+    "global_vs_batch: the unseen colour is told": lambda f: {
+        "test_ood": f.test_ood.mask(f.discriminator == "batch", 0.2)
+    },
     "projector_head: it does no harm": lambda f: {"test_id": 0.8 + 0.001 * f.seed},
     "projector_head: the unseen colour is told": lambda f: {"test_ood": f.test_ood.mask(f.projector.notna(), 0.2)},
     "projector_head: heads hide the domain": lambda f: {"d_test_id": f.d_test_id.mask(f.projector.notna(), 0.5)},
@@ -129,6 +137,12 @@ CONTRADICTIONS = {
         "test_ood": f.test_ood.mask(f.key == f.key[f.method == "standard"].iloc[0], 0.95)
     },
     "model_selection: seeds agree": lambda f: {"test_ood": 0.8 - f.tau_alpha},
+    "adding_a_method: outside it hides nothing": lambda f: {
+        "d_test_id": f.d_test_id.mask(f.method == "dw_outside", 0.9)
+    },
+    "adding_a_method: outside it hides more": lambda f: {"d_test_id": f.d_test_id.mask(f.method == "dw_outside", 0.4)},
+    "adding_a_method: it helps outside": lambda f: {"test_id": f.test_id.mask(f.method == "dw_outside", 0.99)},
+    "adding_a_method: it does not inside": lambda f: {"test_id": f.test_id.mask(f.method == "dw_negatives", 0.8)},
     "weight_choices: no rise": lambda f: {"test_id": f.test_id.mask(f.key.isin(raised_keys()), 0.5)},
     "encoders: hiding helps": lambda f: {"test_ood": 1.4 - 0.9 * f.d_test_id},
     "encoders: hiding does harm where it is seen": lambda f: {"test_id": f.d_test_id},
@@ -193,6 +207,7 @@ def test_every_results_chapter_opens_with_its_finding(chapter):
     assert cells[0].source.startswith("# ") and "\n" not in cells[0].source
     assert f'study = Study("{chapter}", ' in cells[2].source and cells[3].source == "study.found()"
     assert cells[4].cell_type == "markdown"
+    assert chapter in FINDINGS
 
 
 def test_rows_know_what_is_missing():

@@ -37,7 +37,7 @@ def close_figures():
 def test_every_claim_has_a_few_words():
     assert card.BRIEF.keys() == {claim.number for claim in CLAIMS}
     assert all(len(words.split()) <= 9 for words in card.BRIEF.values())
-    assert card.COLORS.keys() == set(verdicts.WORDS)
+    assert card.COLORS.keys() == {*verdicts.WORDS, card.ELSEWHERE}
 
 
 def test_the_card_tells_each_verdict_and_the_effect_that_decides_it():

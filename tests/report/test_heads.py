@@ -47,7 +47,7 @@ def test_differences_are_paired_by_seed_within_a_head_a_place_and_a_temperature(
         macl__mlp__head=[0.4, 0.7, 0.4],
     )
     more = heads.beside_standard(lines, "test_ood")
-    assert list(more.method) == ["Domain-Weighted Pairs", "Model-Aware Temperature"]
+    assert list(more.method) == ["Domain-Weighted Pairs", "MACL"]
     np.testing.assert_allclose(more["mean"], [0.31 / 3, 0.0], atol=1e-12)
     assert list(more[""]) == ["*", " "] and list(more.n) == [3, 3]
     lower = lines_of(standard__none__backbone=[0.4, 0.4, 0.4]).assign(tau_alpha=0.05)

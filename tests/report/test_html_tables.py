@@ -143,3 +143,8 @@ def test_show_without_rows_says_so(capsys):
     notebook.show(table().iloc[:0], title="Test-ID")
     notebook.show(table().iloc[:0])
     assert capsys.readouterr().out == "Test-ID\nNo runs yet.\nNo runs yet.\n"
+
+
+def test_headers_that_code_names_are_plain_on_a_page():
+    shown = Cells(Shown(pd.DataFrame({"method": ["dw_pairs"], "lambda_": [0.1]})).html()).rows
+    assert shown[0] == ["method", "lambda"] and shown[1][0] == "Domain-Weighted Pairs"

@@ -6,7 +6,7 @@ from dtcl_core.analysis import verdicts
 from dtcl_core.analysis.contrasts import one
 from dtcl_core.analysis.verdicts import Ruling
 from dtcl_core.config import Protocol, Run
-from dtcl_core.report import overview
+from dtcl_core.report import card, overview
 from dtcl_core.report.overview import Overview
 
 
@@ -62,10 +62,16 @@ def test_verdicts_are_counted_under_each_level_where_they_differ():
     apart = Overview([run], measured, {low: rulings("mixed"), high: rulings("mixed", _1="supported")}, {}, {})
     number = len(verdicts.ON_FRESH_SEEDS) - 1  # claim 4 is formal
     said = apart.tallied
-    assert f"With {low}: {number} mixed; with {high}: 1 supported, {number - 1} mixed." in said
+    assert f"The others with {low}: {number} mixed; with {high}: 1 supported, {number - 1} mixed." in said
     assert said.endswith(" 1 of 1 runs are still missing.")
     alike = Overview([run], pd.DataFrame({"key": [run.key]}), {low: rulings("mixed"), high: rulings("mixed")}, {}, {})
-    assert alike.tallied.endswith(f"hold almost by construction. {number} mixed.")
+    assert alike.tallied.endswith(f"hold nearly by construction. The others {number} mixed.")
+    at_one = {low: rulings("mixed", _9="inconclusive"), high: rulings("mixed")}
+    told = Overview([run], measured, at_one, {}, {})
+    assert f"with {high}: {number} mixed (9 was not run at this level)." in told.tallied
+    table = told.card(9).table.loc[0]
+    assert (table[f"verdict, {low}"], table[f"verdict, {high}"]) == ("inconclusive", card.ELSEWHERE)
+    assert told.conjuncts(9).empty
 
 
 def test_the_answer_is_four_points():

@@ -6,7 +6,8 @@ import pytest
 from test_findings import ROOT
 
 from dtcl_core.analysis import reported, selection
-from dtcl_core.config import TAU_ALPHAS, TAU_BETAS
+from dtcl_core.config import HYPERPARAMETERS, TAU_ALPHAS, TAU_BETAS
+from dtcl_core.experiments import core
 from dtcl_core.report import notebook, study, tables
 from dtcl_core.report.study import Study, show_each
 
@@ -90,3 +91,13 @@ def test_chapters_leave_selecting_and_confirming_to_the_study():
         if "Study(" in code:
             assert "selection.select(" not in code and "notebook.confirm(" not in code, path.stem
     assert study.Study.__doc__
+
+
+def test_all_configurations_compete_on_the_seeds_that_all_have():
+    shown = Study("model_selection", "core", level=0.01)
+    configuration = ["method", *HYPERPARAMETERS]
+    asked = len(shown.measured[configuration].astype(object).drop_duplicates())
+    by_seed = shown.measured.drop_duplicates("key").groupby("seed").size()
+    assert set(core.SEARCH_SEEDS) <= set(shown.shared.seed) == set(by_seed.index[by_seed == asked]) < set(by_seed.index)
+    table = tables.selected_and_best(shown.shared)
+    assert table.cells.sum() == asked and (table.gap >= 0).all() and set(table.n) == {shown.shared.seed.nunique()}

@@ -14,7 +14,7 @@ from ...config import Protocol
 from ...experiments import core, readings, weight_choices
 from ...results import default_store
 from .. import benchmarked, heads, notebook, tables
-from .finding import FRACTIONS, METHODS, PRESET, Numbers, Rows, named, short
+from .finding import FRACTIONS, LEVELS, METHODS, PRESET, Numbers, Rows, named, short
 
 RAISED = "tau_min 0.05"  # of `weight_choices.CHOICES`
 TAU, LOWER_TAU, HIGHER_TAU = 0.1, 0.05, 0.15  # of `adaptive`
@@ -57,6 +57,21 @@ def headed(rows: Rows) -> Numbers:
         more = contrasts.mean_interval((told[kind] - told["none"]).tolist())
         numbers |= named(f"{kind}_more", pd.Series(more._asdict()))
     return numbers | {f"{kind}_told": told[kind].mean() for kind in ("none", *PROJECTORS)}
+
+
+def outside_the_exponent(rows: Rows) -> Numbers:
+    """What a weight outside the exponent, and one in the temperature, add to the standard loss, paired by seed; by level of tau_min."""
+    numbers: dict[str, Any] = {}
+    single = rows.measured[rows.measured.label_fraction == selection.SELECTION_FRACTION]
+    for level, tau_min in LEVELS.items():
+        numbers[f"level_{level}"] = tau_min
+        mine = single[single.key.isin({run.key for run in notebook.at_level(rows.runs, tau_min)})]
+        for name, metric in {"seen": "test_id", "unseen": "test_ood", "domain": "d_test_id"}.items():
+            table = mine.pivot_table(metric, "seed", "method")
+            for kind, method in {"outside": "dw_outside", "inside": "dw_negatives"}.items():
+                interval = contrasts.mean_interval((table[method] - table["standard"]).dropna().tolist())
+                numbers |= named(f"{kind}_{level}_{name}", pd.Series(interval._asdict())) | {"n": interval.n}
+    return numbers
 
 
 def hiding(rows: Rows) -> Numbers:
@@ -193,6 +208,6 @@ def tried(_: Rows) -> Numbers:
     audits = benchmarked.load("audits").sort_values("identical").drop_duplicates(["key", "sources", "date"])
     faults, fuzz = benchmarked.load("faults"), benchmarked.load("fuzz")
     return {
-        "again": len(audits), "identical": int(audits.identical.sum()), "kills": int(faults.kills.sum()),
+        "again": len(audits), "identical": int(audits.identical.sum()), "epochs": " and ".join(map(str, sorted(audits.epochs.unique()))), "kills": int(faults.kills.sum()),
         "tries": int(fuzz.tries.sum()), "silent": int(fuzz.silent.sum()), "failed": int(fuzz.failed.sum()),
     }  # fmt: skip
