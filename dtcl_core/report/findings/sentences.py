@@ -118,14 +118,19 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread"
     ),
     "spread": Finding(
         "2026-11-24",
-        "**The wider colours spread, the larger the lead.** With one colour a domain (sigma {sigma_narrow:g}) neither method leads. At sigma"
-        " {sigma_wide:g} both lead the best baseline on the training colours, by {least_wide:.2f} to {most_wide:.2f}; on the unseen"
-        " colour weighted pairs do, by {pairs_low_wide_unseen_mean:.2f} [{pairs_low_wide_unseen_low:.2f}, {pairs_low_wide_unseen_high:.2f}]"
-        " with tau_min {level_low:g} and, not clearly, by {pairs_raised_wide_unseen_mean:.2f} [{pairs_raised_wide_unseen_low:.2f},"
-        " {pairs_raised_wide_unseen_high:.2f}] with {level_raised:g} ({n} seeds, which also chose the settings).",
+        "**The wider colours spread, the larger the lead.** With one colour a domain (sigma {sigma_narrow:g}) neither method leads the"
+        " best baseline, and in {behind} of {cases} cases (two methods, two tau_min) it clearly trails it. At sigma {sigma_wide:g}, on the"
+        " training colours, weighted pairs lead every baseline, by {pairs_low_wide_each_mean:.2f} (tau_min {level_low:g}) and"
+        " {pairs_raised_wide_each_mean:.2f} ({level_raised:g}) or more; weighted negatives not clearly every one. On the unseen colour no"
+        " such lead is clear: pairs have at least {pairs_low_wide_unseen_each_mean:.2f} and {pairs_raised_wide_unseen_each_mean:.2f} more"
+        " ({n} seeds, which also chose the settings).",
         by_spread,
-        lambda x: all(x[f"{place}_narrow_lead_low"] <= 0 < x[f"{place}_wide_lead_low"] for place in _places())
-        and x["pairs_low_wide_unseen_low"] > 0 > x["pairs_raised_wide_unseen_low"] and x["pairs_raised_wide_unseen_mean"] > 0,
+        lambda x: all(x[f"{place}_narrow_lead_low"] <= 0 for place in _places())
+        and 0 < x["behind"] < x["cases"]
+        and all(x[f"pairs_{level}_wide_each_low"] > 0 for level in LEVELS)
+        and all(x[f"negatives_{level}_wide_each_low"] <= 0 < x[f"negatives_{level}_wide_each_mean"] for level in LEVELS)
+        and all(x[f"{place}_wide_unseen_each_low"] <= 0 for place in _places())
+        and all(x[f"pairs_{level}_wide_unseen_each_mean"] > 0 for level in LEVELS),
         levels=True,
         chapter="sigma_ablation",
     ),
@@ -146,7 +151,8 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread"
         " {pairs_low_wide:.2f} and from {pairs_raised_narrow:.2f} to {pairs_raised_wide:.2f}. On the unseen colour weighted pairs lie, at sigma"
         " {sigma_wide:g}, {pairs_low_wide_unseen_mean:+.2f} [{pairs_low_wide_unseen_low:+.2f}, {pairs_low_wide_unseen_high:+.2f}] and"
         " {pairs_raised_wide_unseen_mean:+.2f} [{pairs_raised_wide_unseen_low:+.2f}, {pairs_raised_wide_unseen_high:+.2f}] from the best"
-        " baseline. {n} seeds, which selected the cells too.",
+        " baseline. That is the one that the other seeds pick; several are nearly tied there, and beside each by itself only weighted"
+        " pairs' lead on the training colours is clear. {n} seeds, which selected the cells too.",
         by_spread,
         lambda x: all(
             x[f"{place}_narrow_lead_low"] <= 0 and x[f"{place}_wide_lead_mean"] > x[f"{place}_narrow_lead_mean"] + 0.02
@@ -154,7 +160,9 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread"
         )
         and all(x[f"{place}_wide_lead_low"] > 0 for place in _places())
         and all(x[f"pairs_{level}_narrow"] > x[f"pairs_{level}_wide"] for level in LEVELS)
-        and x["standard_narrow"] - x["standard_wide"] > 0.1,
+        and x["standard_narrow"] - x["standard_wide"] > 0.1
+        and all(x[f"pairs_{level}_wide_each_low"] > 0 >= x[f"negatives_{level}_wide_each_low"] for level in LEVELS)
+        and all(x[f"{place}_wide_unseen_each_low"] <= 0 for place in _places()),
         levels=True,
     ),
     "temperature": Finding(
@@ -199,13 +207,13 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread"
     ),
     "global_vs_batch": Finding(
         "2026-11-24",
-        "where the discriminator is fitted matters little, but not without a trend, and the two methods go opposite ways. On Test-ID,"
-        " averaged over the {sigmas} spreads, one fitted once an epoch (global) less one fitted on every batch is {negatives_seen_mean:+.3f}"
-        " [{negatives_seen_low:+.3f}, {negatives_seen_high:+.3f}] for weighted negatives and {pairs_seen_mean:+.3f} [{pairs_seen_low:+.3f},"
-        " {pairs_seen_high:+.3f}] for weighted pairs: the global one is ahead at {negatives_seen_ahead} and at {pairs_seen_ahead} of them."
-        " So it is with D-Test-ID, where nearer to one half is better: {negatives_domain_mean:+.3f} [{negatives_domain_low:+.3f},"
-        " {negatives_domain_high:+.3f}] and {pairs_domain_mean:+.3f} [{pairs_domain_low:+.3f}, {pairs_domain_high:+.3f}]. On the unseen"
-        " colour neither can be told. {n} seeds, which selected the cells too, with tau_min {level:g}.",
+        "the two methods go opposite ways, by one or two hundredths. On Test-ID, averaged over the {sigmas} spreads, a discriminator fitted"
+        " once an epoch (global) less one fitted on every batch is {negatives_seen_mean:+.3f} [{negatives_seen_low:+.3f},"
+        " {negatives_seen_high:+.3f}] for weighted negatives and {pairs_seen_mean:+.3f} [{pairs_seen_low:+.3f}, {pairs_seen_high:+.3f}] for"
+        " weighted pairs. Domain accuracy goes the same ways, {negatives_domain_mean:+.3f} [{negatives_domain_low:+.3f},"
+        " {negatives_domain_high:+.3f}] and {pairs_domain_mean:+.3f} [{pairs_domain_low:+.3f}, {pairs_domain_high:+.3f}]: what is more"
+        " accurate hides the domain less. On the unseen colour, averaged over spreads, neither can be told. {n} seeds, which selected the"
+        " cells too, with tau_min {level:g}; batch-level ones were tried only in two cells, which the global one's validation had taken.",
         by_discriminator,
         lambda x: x["negatives_seen_high"] < 0 < x["pairs_seen_low"]
         and x["negatives_domain_high"] < 0 < x["pairs_domain_low"]
@@ -230,7 +238,7 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread"
     ),
     "adding_a_method": Finding(
         "2026-11-24",
-        "a weight outside the exponent does less than one in the temperature, but not nothing. Beside the standard loss it moves D-Test-ID by"
+        "a weight outside the exponent is not without effect. Beside the standard loss it moves D-Test-ID by"
         " {outside_low_domain_mean:+.3f} [{outside_low_domain_low:+.3f}, {outside_low_domain_high:+.3f}], where the temperature moves it by"
         " {inside_low_domain_mean:+.3f} (tau_min {level_low:g}) and {inside_raised_domain_mean:+.3f} ({level_raised:g}). On Test-ID it has"
         " no clear effect ({outside_low_seen_mean:+.3f} [{outside_low_seen_low:+.3f}, {outside_low_seen_high:+.3f}]); the temperature has:"
