@@ -2,7 +2,8 @@
 
     python benchmarks/operating.py
 
-Writes `operating.csv`; some minutes. Seeds are those of the selected cells of the first reading, of the grid and fresh ones.
+Writes `operating.csv`; some minutes. Seeds are those of the selected cells that the main table shows, of the grid and fresh ones. (Until
+2026-11-25 they were those of the first reading; the rule has stood since before either.)
 """
 
 from __future__ import annotations
@@ -11,14 +12,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from dtcl_core.analysis import operating_characteristics, selection, verdicts
-from dtcl_core.report import notebook
+from dtcl_core.analysis import operating_characteristics, verdicts
+from dtcl_core.report.findings import PRESET
+from dtcl_core.report.study import Study
 
 if __name__ == "__main__":
-    runs, rows = notebook.obtain("main_table", "first", False, "cpu")
-    chosen = selection.select(rows)
-    _, fresh = notebook.confirm(chosen, runs, "first", False, "cpu", verdicts.FRESH_SEEDS)
-    both = pd.concat([selection.rows_of(rows, chosen), fresh], ignore_index=True)
+    study = Study("main_table", PRESET, device="cpu", level=min(verdicts.TAU_MINS))
+    both = pd.concat([study.selected(None), study.fresh[1]], ignore_index=True)
     table = operating_characteristics.characteristics(
         both, (verdicts.NEEDS[operating_characteristics.SPREADS], verdicts.FRESH_SEEDS)
     )

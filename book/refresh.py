@@ -71,7 +71,7 @@ def draw_headline(path: Path) -> None:
 
 def write_answer(path: Path) -> None:
     """The README's answer: the introduction's sentences, between the lines that mark them."""
-    points = [f"- {findings.said(name).text}" for name in ("unseen", "lead", "spread")]
+    points = [f"- {point}" for point in findings.answer()]
     lines = [line for point in points for line in textwrap.wrap(point, 125, subsequent_indent="  ")]
     before, _, rest = path.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)

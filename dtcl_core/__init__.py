@@ -30,8 +30,8 @@ concluded       `analysis`    `verdicts` (the rule), on `contrasts` of `claims` 
 shown           `report`      `tables`, `html_tables` (tables as pages), `overview`, `card` and `forest` (all claims at
                               once), `findings` (a sentence a chapter), `questions` (to the authors), `first_reading`
                               (its appendix), `figures`, `style`, `illustrations`, `interactive`, `benchmarked`,
-                              `heads` (probed too), `study` (a chapter's runs and what is made of them), `notebook`
-                              (what chapters call besides)
+                              `heads` (probed too), `study` (a chapter's runs and what is made of them), `levels` (of
+                              tau_min, beside each other), `notebook` (what chapters call besides)
 ..              the core      `console` and `presets` (of the command line), `checks` (of values that users give)
 in your project `nn`          the losses as `modules`; `weigher` (which pairs share a domain?), `candidates` (of an
                               anchor), `queue`, `discriminators`, `fitting` (one a batch), `penalties`, `monitor`

@@ -27,12 +27,12 @@ had been judged by the rule in `first_verdicts`, whose verdicts stay in an appen
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import pandas as pd
 from scipy import stats
 
+from ..config import HYPERPARAMETERS, Run
 from ..experiments import REGISTRY
 from ..experiments.core import FRESH, FRESH_SEEDS
 from ..experiments.core import TAU_MINS as TAU_MINS
@@ -54,8 +54,9 @@ ABOUT_UNSEEN = (14,)  # claims that speak of the unseen colour alone
 COVERED_BY = {
     1: "main_table", 2: "main_table", 3: "main_table", 4: "main_table", 5: "sigma_ablation", 6: "label_fractions",
     7: "temperature", 8: "model_selection", 9: "global_vs_batch", 10: "projector_head", 11: "effective_temperature",
-    13: "adding_a_method", 14: "model_selection", 15: "sigma_ablation",
+    14: "model_selection", 15: "sigma_ablation",
 }  # fmt: skip
+OF_NO_ROWS = (12, 13)  # claims about gradients, judged on random batches
 
 
 def contrasts(
@@ -230,14 +231,16 @@ def on_unseen(contrast: Contrast) -> str:
     return "above zero" if interval.low > 0 else "below zero"
 
 
-def coverage(number: int, frame: pd.DataFrame) -> tuple[int, int]:
-    """How many of the configurations that the paper has behind a claim have rows in `frame`, and how many there are."""
+def coverage(number: int, runs: Iterable[Run]) -> tuple[int, int]:
+    """How many of the configurations that the paper has behind a claim are among some runs, and how many there are."""
     if number not in COVERED_BY:
         return 0, 0
-    names = ("method", "discriminator", "sigma", "projector", "projector_dim", "tau_alpha", "tau_beta", "lambda_")
-    wanted = {
-        tuple(getattr(run, name) for name in names) for run in REGISTRY[COVERED_BY[number]].runs("paper", seeds=1)
-    }
-    cells = frame[list(names)].astype(object)
-    there = set(cells.where(cells.notna(), None).itertuples(index=False, name=None))
-    return len(wanted & there), len(wanted)
+    wanted = {_configuration(run) for run in REGISTRY[COVERED_BY[number]].runs("paper", seeds=1)}
+    return len(wanted & {_configuration(run) for run in runs}), len(wanted)
+
+
+def _configuration(run: Run) -> tuple[object, ...]:
+    """What the paper varies of a run, but for its seed."""
+    return (run.method, run.discriminator, run.sigma, run.projector, run.projector_dim) + tuple(
+        getattr(run, name) for name in HYPERPARAMETERS
+    )

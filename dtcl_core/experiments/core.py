@@ -52,6 +52,7 @@ TAU_MINS = (0.01, 0.05)  # the paper gives none
 PROPOSED, PLAIN, PENALISED = ("dw_negatives", "dw_pairs"), ("standard", "same_domain", "color_jitter"), ("mmd", "dann")
 PAPER_SELECTED = ((0.075, 0.5), (0.175, 1.0))  # at sigma 50, for negatives and for pairs
 CALIBRATED_BETA, CALIBRATED_ALPHAS = 0.1, (0.175, 0.25)  # reported at chance; `calibration` may look at them
+PLAIN_BETAS = tuple(beta for beta in BETAS if beta != CALIBRATED_BETA)  # no cell of the strip with these is calibrated
 CHANCE = 0.5  # accuracy between two digits, or two domains
 FRESH_SEED, FRESH_SEEDS = 1000, 10  # of seeds that take part in no selection
 FRESH = range(FRESH_SEED, FRESH_SEED + FRESH_SEEDS)
@@ -67,6 +68,7 @@ OUTSIDE_TAU, OUTSIDE_BETA = 0.1, 0.5
 FOLLOWED: Cell = {"tau_alpha": 0.125, "tau_beta": 0.1}  # the paper draws its temperatures, for pairs
 SEEDS = (0, 1, 2, 3, 4)
 SEARCH_SEEDS, FURTHER_SEEDS = SEEDS[:2], SEEDS[2:]  # where hyperparameters are searched
+GRID_SEEDS = SEEDS[:3]  # those of every cell of the strip, with part `third`
 SPREAD_SEEDS, END_SEEDS = SEEDS[:3], SEEDS[3:]  # at other sigmas
 
 
@@ -179,7 +181,7 @@ def parts(protocol: Protocol, validation: Validation) -> dict[str, list[Run]]:
     for e in ENTRIES:
         tried = strip(e.method)
         found["strip"] += made(e, tried, [SIGMA], SEARCH_SEEDS)
-        found["third"] += made(e, tried, [SIGMA], [max(SEARCH_SEEDS) + 1])
+        found["third"] += made(e, tried, [SIGMA], [max(GRID_SEEDS)])
         allowed = [c for c in tried if e.method not in PROPOSED or not is_calibrated(c["tau_alpha"], c["tau_beta"])]
         two = chosen(e, allowed, SIGMA, SEARCH_SEEDS, 2)
         found["further"] += made(e, two, [SIGMA], FURTHER_SEEDS)

@@ -293,7 +293,7 @@ REGISTRY = {
             "encoders",
             "what the encoders learned: embeddings, and whether hiding the domain helps",
             comparison(),
-            parts=(*SEARCHED, "fresh"),
+            parts=(*SEARCHED, "third", "fresh"),
             in_claims=False,
             selects=False,
         ),

@@ -49,22 +49,31 @@ def effect(ruling: Ruling) -> str:
     return f"{interval_text(interval.mean, interval.low, interval.high, signed=True)}, n = {interval.n}"
 
 
-def table(rulings: Mapping[str, Mapping[int, Ruling]], only: Sequence[int] = ()) -> pd.DataFrame:
+def table(
+    rulings: Mapping[str, Mapping[int, Ruling]],
+    only: Sequence[int] = (),
+    tried: Mapping[str, Mapping[int, tuple[int, int]]] | None = None,
+) -> pd.DataFrame:
     """One line a claim: its number and words, and for each level its verdict and the effect that decides it.
 
     Args:
         rulings: by the name of a level of tau_min, then by the claim's number, as from `verdicts.judge`.
         only: numbers of claims; all of them without any.
+        tried: by the name of a level, then by the claim's number, how many of the paper's configurations were run for it, and how
+            many there are.
 
     Returns:
-        Columns: claim, says; then for each level its name, "effect" and "of what" after it (with the level's name where there
-        are several).
+        Columns: claim, says, tried; then for each level its name, "effect" and "of what" after it (with the level's name where
+        there are several).
     """
     lines = []
     for claim in CLAIMS:
         if only and claim.number not in only:
             continue
         line: dict[str, Any] = {"claim": claim.number, "says": BRIEF[claim.number]}
+        counts = [level[claim.number] for level in (tried or {}).values() if claim.number in level]
+        here = " and ".join(dict.fromkeys(str(count) for count, _ in counts))
+        line["tried"] = f"{here} of {counts[0][1]}" if counts else "–"
         for level, found in rulings.items():
             end = f", {level}" if len(rulings) > 1 else ""
             ruling = found.get(claim.number)
@@ -90,7 +99,7 @@ class Card:
     """`table` as notebooks display it: text, and HTML with a coloured word for each verdict and a link for each claim.
 
     Args:
-        rulings, only: as for `table`.
+        rulings, only, tried: as for `table`.
         link: what a claim links to; {number} in it stands for the claim's.
     """
 
@@ -99,8 +108,9 @@ class Card:
         rulings: Mapping[str, Mapping[int, Ruling]],
         link: str = LINK,
         only: Sequence[int] = (),
+        tried: Mapping[str, Mapping[int, tuple[int, int]]] | None = None,
     ):
-        self.table, self.link = table(rulings, only), link
+        self.table, self.link = table(rulings, only, tried), link
 
     def __repr__(self) -> str:
         return self.table.to_string(index=False)
@@ -116,7 +126,8 @@ class Card:
             {
                 "the paper's claim": [
                     f'<a href="{self.link.format(number=number)}">{number}. {escaped(says)}</a>'
-                    for number, says in zip(self.table.claim, self.table.says)
+                    + (f"<br><small>{tried} configurations</small>" if tried != "–" else "")
+                    for number, says, tried in zip(self.table.claim, self.table.says, self.table.tried)
                 ]
             }
         )

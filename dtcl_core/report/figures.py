@@ -17,6 +17,7 @@ from ..traces import Trace
 from .style import METRIC_TITLES, method_color, method_style
 from .style import discriminator_style as discriminator_style  # chapters take them from here
 from .style import head_style as head_style
+from .style import level_style as level_style
 from .style import save as save
 from .style import use_style as use_style
 
@@ -26,7 +27,7 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
 
     Args:
         rows: selected rows at one label fraction, one a method and seed; with a column level, as from
-            `notebook.selected_at_levels`, a method has a line for each of its levels of tau_min.
+            `levels.selected_at_levels`, a method has a line for each of its levels of tau_min.
         reported: the paper's numbers, with columns method, metric, value.
         metrics: metric columns to show.
     """
@@ -156,13 +157,14 @@ def curves(
             axis.minorticks_off()
         if not keys:
             axis.text(0.5, 0.5, "not yet run", transform=axis.transAxes, ha="center", color="0.4")
-        axis.set_xticks(places, [f"{p:g}" for p in places], rotation=60 if len(places) > 6 else 0)
+        axis.set_xticks(places, [f"{p:g}" for p in places], rotation=60 if len(places) > 5 else 0)
     handles, labels = axes[0, 0].get_legend_handles_labels()
     if len(reported):
         handles.append(plt.Line2D([], [], marker="D", linestyle="", markerfacecolor="none", markeredgecolor="0.3"))
         labels.append("reported")
     if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize="small")
+        columns = int(figure.get_figwidth() / (0.06 * (5 + max(map(len, labels)))))  # inches: letters, and the handle
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(4, max(1, columns)), fontsize="small")
     return figure
 
 

@@ -32,6 +32,7 @@ COMPARED = (
 )  # columns whose best line is marked
 HEADERS = {"lambda_": "lambda", "our_seeds": "seeds behind the deviations"}  # of columns that code names otherwise
 LEVELS = ("labels", "sigma")  # methods are compared at equal values of these
+VARIED = ("tau_alpha", "discriminator")  # columns of tables that compare settings of one method
 BOX = '<div class="dtcl-table" style="overflow-x: auto; max-width: 100%">\n'
 
 
@@ -92,7 +93,8 @@ class Shown:
         table: any data frame; its index is not shown.
         title: a line above it.
         best: the accuracy that columns `COMPARED` are of, whose best line is marked, at each value of `LEVELS` and oracles aside:
-            the highest; of telling domains apart (`d_test_id`) the one nearest to one half. None marks none.
+            the highest; of telling domains apart (`d_test_id`) the one nearest to one half; of each method where the table
+            compares its settings (`VARIED`), and then not of what is reported, of which the table may be a part. None marks none.
 
     Raises:
         ValueError: for an unknown accuracy.
@@ -191,10 +193,11 @@ class Shown:
         """Places of the cells to mark: the best of each column of results, at each level."""
         oracles = {method.title for method in ALL_METHODS.values() if method.oracle}
         competes = ~self.table["method"].isin(oracles) if "method" in self.table else pd.Series(True, self.table.index)
-        levels = [self.table[name].astype(str).to_numpy() for name in LEVELS if name in self.table]
+        within = ("method",) if any(name in self.table for name in VARIED) else ()
+        levels = [self.table[name].astype(str).to_numpy() for name in (*LEVELS, *within) if name in self.table]
         marked = []
         for place, name in enumerate(headers):
-            if self.best and name in COMPARED:
+            if self.best and name in COMPARED and not (within and name == "reported"):
                 good = -(frame[place] - 0.5).abs() if self.best == "d_test_id" else frame[place]
                 good = good[competes.to_numpy()].dropna()
                 parts = good.groupby([level[good.index] for level in levels]) if levels and len(good) else [("", good)]

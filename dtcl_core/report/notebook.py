@@ -12,18 +12,18 @@ from typing import Any
 import pandas as pd
 
 from ..analysis import learned, selection
-from ..analysis.intervals import accuracy_interval
-from ..checks import checked_choice, checked_number, closest
+from ..checks import checked_choice, closest
 from ..config import Run
 from ..engine.device import resolve_device
 from ..experiments import PRESETS, REGISTRY, listed_numbers, wants_trace
 from ..experiments.core import FRESH_SEEDS, PROPOSED, Validation, nothing, validation_of
 from ..files import check_writable
 from ..launch.engines import compute, compute_all
-from ..results import Store, default_store
+from ..methods import ALL_METHODS
+from ..results import Store, default_store, frame
 from ..traces import Trace
 from .html_tables import Shown
-from .tables import title
+from .levels import at_level, by_level
 
 INJECTED = "# Parameters"  # papermill writes its cell with this first line
 
@@ -82,7 +82,7 @@ def obtain(
         compute_missing: train what is missing; False reads only.
         device: "auto", "cpu" or "cuda"; checked in any case.
         save: a folder that figures will be written to, tried before any training.
-        level: the tau_min whose runs of the proposed methods are returned, see `at_level`; None: all of them.
+        level: the tau_min whose runs of the proposed methods are returned, see `levels.at_level`; None: all of them.
         options: seeds, epochs, sigma, methods, tau_alpha, protocol: see `experiments.Experiment.runs`.
 
     Returns:
@@ -103,81 +103,17 @@ def obtain(
     store: Store = default_store(preset)
 
     def ask(validation: Validation) -> list[Run]:
-        return REGISTRY[experiment].runs(preset, validation=validation, **options)  # type: ignore[arg-type]
+        return runs_of(experiment, preset, validation, **options)
 
-    asked = ask(nothing)  # a parameter out of range is refused before rows are read
+    first = ask(nothing)  # a parameter out of range is refused before rows are read
     if level is not None:
-        at_level(asked, level)
+        at_level(first, level)
     if compute_missing:
         compute_all(ask, store, device, record=wants_trace)
     runs = ask(validation_of(store.rows()))
     if level is not None:
         runs = at_level(runs, level)
     return runs, store.load(runs)
-
-
-def at_level(runs: Sequence[Run], level: float) -> list[Run]:
-    """The runs of the proposed methods under one level of tau_min, and all of the others, which do not see it.
-
-    What is shown together is of one level: it is never selected over.
-
-    Raises:
-        ValueError: for a level that no run of a proposed method has.
-    """
-    level = checked_number("level", level)
-    if (levels := levels_of(runs)) and level not in levels:
-        known = " and ".join(f"{each:g}" for each in levels)
-        raise ValueError(f"level must be a tau_min of these runs, which is {known}, got {level:g}.")
-    return [run for run in runs if run.method not in PROPOSED or run.protocol.tau_min == level]
-
-
-def levels_of(runs: Sequence[Run]) -> list[float]:
-    """The levels of tau_min that proposed methods have among the runs."""
-    return sorted({run.protocol.tau_min for run in runs if run.method in PROPOSED})
-
-
-def under_levels(runs: Sequence[Run], frame: pd.DataFrame, metric: str, label_fraction: float) -> pd.DataFrame:
-    """The selected cell of each proposed method under each level of tau_min, and what it measures.
-
-    Args:
-        runs, frame: as from `obtain`, of all levels.
-        metric: the metric column to show.
-        label_fraction: of the labels, 0 to 1.
-
-    Returns:
-        Columns: method, tau_min, tau_alpha, tau_beta, measured (mean over seeds), low and high (its 95 % interval), n (seeds).
-    """
-    chosen = selected_at_levels(runs, frame).query("level.notna() and label_fraction == @label_fraction")
-    lines = [
-        (title(method), level, alpha, beta, *accuracy_interval(cell[metric].to_numpy()))
-        for (method, level, alpha, beta), cell in chosen.groupby(["method", "level", "tau_alpha", "tau_beta"])
-    ]
-    names = ["method", "tau_min", "tau_alpha", "tau_beta", "measured", "low", "high", "n"]
-    return pd.DataFrame(lines, columns=names).sort_values(["method", "tau_min"], ignore_index=True)
-
-
-def selected_at_levels(runs: Sequence[Run], frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of what validation selects of each method, and of a proposed one under each level of tau_min.
-
-    Args:
-        runs, frame: as from `obtain`, of all levels.
-
-    Returns:
-        Lines of `frame` with a column level: the tau_min of a proposed method, NaN of the others.
-    """
-    found = [
-        selection.rows_of(part, selection.select(part)).assign(level=level)
-        for level, part in _by_level(runs, frame).items()
-    ]
-    return pd.concat([part for part in found if len(part)] or found[:1], ignore_index=True)
-
-
-def _by_level(runs: Sequence[Run], frame: pd.DataFrame) -> dict[float, pd.DataFrame]:
-    """The rows of the proposed methods by level of tau_min; those of the others under NaN."""
-    sees = frame.method.isin(PROPOSED)
-    return {math.nan: frame[~sees]} | {
-        level: frame[sees & frame.key.isin({run.key for run in at_level(runs, level)})] for level in levels_of(runs)
-    }
 
 
 def confirm_at_levels(
@@ -190,14 +126,29 @@ def confirm_at_levels(
         preset, compute_missing, device: as for `obtain`.
 
     Returns:
-        The fresh runs, and the rows that exist of them with a column level, as from `selected_at_levels`.
+        The fresh runs, and the rows that exist of them with a column level, as from `levels.selected_at_levels`.
     """
     again: list[Run] = []
-    for part in _by_level(runs, frame).values():
+    for part in by_level(runs, frame).values():
         again += confirm(selection.select(part), runs, preset, False, device)[0]
     found = rows(again, preset, compute_missing, device)
     level = {run.key: run.protocol.tau_min for run in again if run.method in PROPOSED}
     return again, found.assign(level=[level.get(key, math.nan) for key in found.key])
+
+
+def rows_behind(experiment: str | None, preset: str, fresh: bool = False) -> pd.DataFrame:
+    """All rows that the chapter of an experiment draws from: of its runs at every level, and if asked of what they select on
+    fresh seeds; or every row there is (None). With tau_min, NaN of a method that does not see it."""
+    if experiment is None:
+        stored = rows_of(preset).values()
+        runs, measured = [Run.from_dict(row["run"]) for row in stored], frame(stored)
+    else:
+        runs, measured = obtain(experiment, preset, False, "auto")
+    if fresh:
+        again, found = confirm_at_levels(runs, measured, preset)
+        runs, measured = [*runs, *again], together(measured, found.drop(columns="level"))
+    level = {run.key: run.protocol.tau_min for run in runs if "tau_beta" in ALL_METHODS[run.method].uses}
+    return measured.assign(tau_min=[level.get(key, math.nan) for key in measured.key])
 
 
 def rows_of(preset: str) -> dict[str, dict[str, Any]]:
@@ -205,12 +156,16 @@ def rows_of(preset: str) -> dict[str, dict[str, Any]]:
     return default_store(preset).rows()
 
 
+def runs_of(experiment: str, preset: str, validation: Validation, **options: object) -> list[Run]:
+    """The runs of an experiment, as far as what is known of validation says which they are; options as for `obtain`."""
+    return REGISTRY[experiment].runs(preset, validation=validation, **options)  # type: ignore[arg-type]
+
+
 def competing(frame: pd.DataFrame, preset: str, **options: object) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Rows of the claims in two parts: those whose cells compete in a selection, and those that only one chapter looks at."""
-    asking = [experiment for experiment in REGISTRY.values() if experiment.selects]
-    known = validation_of(default_store(preset).rows())
-    asked = [run for experiment in asking for run in experiment.runs(preset, validation=known, **options)]  # type: ignore[arg-type]
-    keys = {run.key for run in asked}
+    asking = [name for name, experiment in REGISTRY.items() if experiment.selects]
+    known = validation_of(rows_of(preset))
+    keys = {run.key for name in asking for run in runs_of(name, preset, known, **options)}
     return frame[frame.key.isin(keys)], frame[~frame.key.isin(keys)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
@@ -15,7 +15,7 @@ from ..analysis.tau_min_levels import at
 from ..analysis.verdicts import Ruling
 from ..config import Protocol, Run, protocol_hash
 from ..experiments import wants_trace
-from ..experiments.core import FRESH_SEED, PROPOSED, TAU_MINS
+from ..experiments.core import FRESH_SEED, PROPOSED, TAU_MINS, validation_of
 from ..experiments.readings import FIRST
 from ..experiments.weight_choices import OFF_FLOOR
 from . import card, findings, notebook
@@ -31,21 +31,24 @@ class Overview:
         runs: what is asked for.
         measured: the rows there are.
         rulings: by the level of tau_min, then by the claim's number.
-        contrasts: by the name of the seeds, then by the claim's number; those of the first level.
+        contrasts: by the level of tau_min, then by the name of the seeds, then by the claim's number.
         first: rulings as above on the same cells under the first reading of the paper, of claims that are judged on fresh seeds.
+        tried: by the level of tau_min, then by the claim's number, how many of the paper's configurations were run for it, and
+            how many there are.
     """
 
     runs: Sequence[Run]
     measured: pd.DataFrame
     rulings: Mapping[str, Mapping[int, Ruling]]
-    contrasts: Mapping[str, Mapping[int, Sequence[Contrast]]]
+    contrasts: Mapping[str, Mapping[str, Mapping[int, Sequence[Contrast]]]]
     first: Mapping[str, Mapping[int, Ruling]]
+    tried: Mapping[str, Mapping[int, tuple[int, int]]] = field(default_factory=dict)
 
     def card(self, *numbers: int, link: str = card.LINK) -> card.Card:
         """The verdicts on all claims, or on some at the end of a chapter about them, after the line that short runs need."""
         if self.short:
             print(self.short)
-        return card.Card(self.rulings, link, only=numbers)
+        return card.Card(self.rulings, link, numbers, self.tried)
 
     def on_both(self, *numbers: int) -> pd.DataFrame:
         """What was selected, on the seeds that selected it and on fresh ones: the contrasts of some claims, under the first level.
@@ -53,11 +56,12 @@ class Overview:
         Returns:
             Columns: claim, what, seeds, mean, low, high, n; without the contrasts that a set of seeds is too small for.
         """
+        first = next(iter(self.contrasts.values()))
         lines = [
             (number, c.said, seeds, *c.interval)
             for number in numbers
-            for pair in zip(*(self.contrasts[seeds][number] for seeds in self.contrasts))
-            for seeds, c in zip(self.contrasts, pair)
+            for pair in zip(*(judged[number] for judged in first.values()))
+            for seeds, c in zip(first, pair)
             if c.interval.n >= MIN_SEEDS
         ]
         return pd.DataFrame(lines, columns=["claim", "what", "seeds", "mean", "low", "high", "n"])
@@ -68,20 +72,32 @@ class Overview:
         epochs = self.runs[0].protocol.epochs
         return f"Runs of {epochs} epochs, not the paper's {EPOCHS}: no verdicts." if epochs < EPOCHS else ""
 
-    def readings(self) -> pd.DataFrame:
-        """The verdicts on the selected cells beside those of the same cells under the first reading of the paper.
+    def readings(self, before: Mapping[str, Mapping[int, Ruling]] | None = None) -> pd.DataFrame:
+        """The verdicts beside those under the first reading of the paper.
+
+        Claims that rest on no rows (`verdicts.OF_NO_ROWS`) are left out: they have no reading.
+
+        Args:
+            before: rulings on what was run under that reading (`overview` of the preset "first"), for the claims that are not
+                judged on the same selected cells; those that it leaves untested are left out.
 
         Returns:
-            Columns: claim, says, level, verdict, first reading, alike ("yes" or "no"; "–" where one has nothing to judge).
+            Columns: claim, says, level, verdict, first reading, alike ("yes" or "no"; "–" where one has nothing to judge), and
+            cells of the first reading ("the same", or "its own" with how many of the claim's lines they decide).
         """
-        says = {claim.number: card.BRIEF[claim.number] for claim in CLAIMS}
         lines = []
-        for number in verdicts.ON_FRESH_SEEDS:
-            for level, found in self.first.items():
-                word, other = self.rulings[level][number].word, found[number].word
-                alike = "–" if "not tested" in (word, other) else "yes" if word == other else "no"
-                lines.append((number, says[number], level, word, other, alike))
-        return pd.DataFrame(lines, columns=["claim", "says", "level", "verdict", "first reading", "alike"])
+        for claim in (c for c in CLAIMS if c.number not in verdicts.OF_NO_ROWS):
+            for level, found in self.rulings.items():
+                same = claim.number in verdicts.ON_FRESH_SEEDS
+                ruling = (self.first if same else before or {}).get(level, {}).get(claim.number)
+                if ruling is None or claim.number not in found or (not same and ruling.word == verdicts.NOT_TESTED):
+                    continue
+                word, other = found[claim.number].word, ruling.word
+                alike = "–" if verdicts.NOT_TESTED in (word, other) else "yes" if word == other else "no"
+                of = len(ruling.conjuncts)
+                cells = "the same" if same else f"its own, {of - ruling.count('missing')} of {of} lines"
+                lines.append((claim.number, card.BRIEF[claim.number], level, word, other, alike, cells))
+        return pd.DataFrame(lines, columns=["claim", "says", "level", "verdict", "first reading", "alike", "cells"])
 
     def conjuncts(self, number: int) -> pd.DataFrame:
         """What a claim says, a line each, with what was measured under each level and the state it leaves the line in.
@@ -100,12 +116,6 @@ class Overview:
             )
         ]
         return pd.DataFrame(lines, columns=["level", "what", "mean", "low", "high", "n", "state"])
-
-    def coverage(self) -> pd.DataFrame:
-        """How much of the paper's grid stands behind each claim: claim, configurations here, in the paper."""
-        lines = [(claim.number, *verdicts.coverage(claim.number, self.measured)) for claim in CLAIMS]
-        table = pd.DataFrame(lines, columns=["claim", "here", "paper"])
-        return table[table.paper > 0]
 
     @property
     def counted(self) -> str:
@@ -163,7 +173,7 @@ def overview(
         )
     plain, nothing = runs[0].protocol, Evidence(measured.iloc[:0])
     judged: dict[str, Mapping[int, Ruling]] = {}
-    shown: dict[str, Mapping[int, Sequence[Contrast]]] = {}
+    shown: dict[str, Mapping[str, Mapping[int, Sequence[Contrast]]]] = {}
     under_first: dict[str, Mapping[int, Ruling]] = {}
     for tau_min in TAU_MINS:
         traces = [run for run in runs if wants_trace(run) and run.protocol == replace(plain, tau_min=tau_min)]
@@ -186,11 +196,39 @@ def overview(
         judged[f"tau_min {tau_min:g}"] = {
             number: ruling for number, ruling in ruled.items() if number not in here_alone
         }
-        if not shown:
-            on_grid = {c.number: restated_claims.RESTATED.get(c.number, c.contrasts)(here) for c in CLAIMS}
-            shown = {"the grid's seeds": on_grid, "fresh seeds": {n: found[n] for n in verdicts.ON_FRESH_SEEDS}}
-    whole = Overview(runs, measured, judged, shown, under_first)
+        on_fresh = {n: found[n] for n in verdicts.ON_FRESH_SEEDS}
+        on_grid = {
+            c.number: found[c.number]
+            if c.number not in on_fresh
+            else restated_claims.RESTATED.get(c.number, c.contrasts)(here)
+            for c in CLAIMS
+            if c.number not in here_alone
+        }
+        shown[f"tau_min {tau_min:g}"] = {"the grid's seeds": on_grid, "fresh seeds": on_fresh}
+    whole = Overview(runs, measured, judged, shown, under_first, _tried(preset, judged, size))
     return replace(whole, rulings=_untested(judged), first=_untested(under_first)) if whole.short else whole
+
+
+def _tried(
+    preset: str, judged: Mapping[str, Mapping[int, Ruling]], size: Mapping[str, Any]
+) -> dict[str, dict[int, tuple[int, int]]]:
+    """How many configurations were run for each claim, at each level where it is judged: see `Overview`."""
+    there = notebook.rows_of(preset)
+    known = validation_of(there)
+    asked = {
+        name: [run for run in notebook.runs_of(name, preset, known, **size) if run.key in there]
+        for name in {*verdicts.COVERED_BY.values()}
+    }
+    return {
+        level: {
+            number: verdicts.coverage(
+                number, (r for r in asked[name] if r.method not in PROPOSED or r.protocol.tau_min == tau_min)
+            )
+            for number, name in verdicts.COVERED_BY.items()
+            if number in judged[level]
+        }
+        for level, tau_min in zip(judged, TAU_MINS)
+    }
 
 
 def _untested(judged: Mapping[str, Mapping[int, Ruling]]) -> dict[str, dict[int, Ruling]]:
@@ -221,13 +259,6 @@ def _as_run(runs: Sequence[Run], tau_min: float) -> list[Run]:
 
 
 def answer(judged: Overview) -> findings.Sentence:
-    """What the whole comes to, in four points, each with its numbers from rows.
-
-    The first three are findings of their own (`findings.FINDINGS`), and fail a test when the rows no longer bear them; while some of
-    their rows are missing, one line says how many.
-    """
-    found = {name: findings.load(name) for name in ("unseen", "lead", "spread")}
-    missing = next((rows.missing for rows in found.values() if rows.missing), "")
-    said = [findings.FINDINGS[name].sentence(rows) for name, rows in found.items() if not missing]
-    points = [*(said or [f"The main comparison is not complete ({missing})."]), f"**The claims.** {judged.tallied}"]
+    """What the whole comes to, in four points, each with its numbers from rows: `findings.answer` and the verdicts."""
+    points = [*findings.answer(), f"**The claims.** {judged.tallied}"]
     return findings.Sentence("\n".join(f"- {point}" for point in points))

@@ -22,7 +22,15 @@ QUESTIONS: Mapping[str, str] = {  # by the field of `config.Protocol`, as `speci
     "posterior view": "Whose domain does it judge for a pair: the negative's, or the anchor's?",
     "weight gradient": "Does the loss's gradient pass through the weight?",
 }
-
+TRIED: Mapping[str, str] = {  # changes as `specifications` names them, in a reader's words
+    "weight gradient True": "it does",
+    "discriminator l2 100": "a penalty of 100",
+    "posterior view anchor_view": "the anchor's",
+    "discriminator fit adam, discriminator steps 1000": "1000 steps of Adam",
+    "discriminator inputs augmented": "on augmented views",
+    "discriminator mode train": "with both",
+    "discriminator features l2": "scaled to length one",
+}
 
 OF_ALL: Mapping[
     str, tuple[str, str]
@@ -55,7 +63,17 @@ def table(moved: pd.DataFrame) -> pd.DataFrame:
         if len(mine):
             most = mine.loc[mine.moved.abs().idxmax()]
             title = ALL_METHODS[most.method].title
-            effect = (most.change, title, most.before, most.after, most.moved, most.low, most.high, most.n, most.epochs)
+            effect = (
+                TRIED.get(most.change, most.change),
+                title,
+                most.before,
+                most.after,
+                most.moved,
+                most.low,
+                most.high,
+                most.n,
+                most.epochs,
+            )
             lines.append((field != "tau_min", -abs(most.moved), question, *effect))
     columns = ["question", "tried", "method", "before", "after", "difference", "low", "high", "n", "epochs"]
     return pd.DataFrame([line[2:] for line in sorted(lines, key=lambda line: line[:2])], columns=columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -12,7 +13,8 @@ from ..analysis import selection
 from ..analysis.contrasts import SHORT
 from ..analysis.selection import SELECTION_FRACTION
 from ..config import HYPERPARAMETERS, Run
-from . import findings, notebook, overview, tables
+from ..methods import ALL_METHODS
+from . import findings, levels, notebook, overview, tables
 from .card import Card
 
 
@@ -68,10 +70,27 @@ class Study:
     @property
     def shared(self) -> pd.DataFrame:
         """Rows of the seeds that every configuration has, by which all of them compete; all rows where there is no such seed."""
-        asked = self.measured[["method", "sigma", *HYPERPARAMETERS]].astype(object).drop_duplicates()
-        cells = self.measured.drop_duplicates("key").groupby("seed").size()
-        whole = cells.index[cells == len(asked)]
-        return self.measured[self.measured.seed.isin(whole)] if len(whole) else self.measured
+        return _shared(self.measured)
+
+    def at_each_level(self, make: Callable[[pd.DataFrame], pd.DataFrame], shared: bool = False) -> pd.DataFrame:
+        """A table of methods that has a proposed one under each level of tau_min.
+
+        Args:
+            make: the table, with a column method of titles, from rows of one level.
+            shared: of the seeds alone that every configuration has.
+
+        Returns:
+            Its columns, and after the method tau_min ("–" where a method sees none) if there are several levels.
+        """
+        runs, measured = self.every_level
+        parts = levels.by_level(runs, _shared(measured) if shared else measured)
+        found = pd.concat(
+            [make(part).assign(tau_min="–" if math.isnan(level) else f"{level:g}") for level, part in parts.items()]
+        )
+        titles = [known.title for known in ALL_METHODS.values()]
+        found = found.sort_values("method", key=lambda names: names.map(titles.index), kind="stable", ignore_index=True)
+        order = ["method", "tau_min", *(name for name in found if name not in ("method", "tau_min"))]
+        return found[order] if len(parts) > 2 else found.drop(columns="tau_min")
 
     @cached_property
     def fresh(self) -> tuple[list[Run], pd.DataFrame]:
@@ -80,7 +99,7 @@ class Study:
 
     def fresh_at_levels(self, label_fraction: float | None = SELECTION_FRACTION) -> pd.DataFrame:
         """Rows of the selected cells on fresh seeds, of a proposed method under each level, see `notebook.confirm_at_levels`."""
-        _, found = notebook.confirm_at_levels(*self.every_level(), self.preset, self.compute, self.device)
+        _, found = notebook.confirm_at_levels(*self.every_level, self.preset, self.compute, self.device)
         return _with(found, label_fraction)
 
     @cached_property
@@ -89,13 +108,14 @@ class Study:
         seeds, epochs = self.options.get("seeds"), self.options.get("epochs")
         return overview.overview(self.preset, self.device, seeds=seeds, epochs=epochs)
 
+    @cached_property
     def every_level(self) -> tuple[list[Run], pd.DataFrame]:
-        """Runs and rows under each level of tau_min, see `notebook.under_levels`."""
+        """Runs and rows under each level of tau_min."""
         return notebook.obtain(self.experiment, self.preset, False, self.device, **self.options)
 
     def at_levels(self, label_fraction: float | None = SELECTION_FRACTION) -> pd.DataFrame:
-        """Rows of the selected cells, of a proposed method under each level of tau_min, see `notebook.selected_at_levels`."""
-        return _with(notebook.selected_at_levels(*self.every_level()), label_fraction)
+        """Rows of the selected cells, of a proposed method under each level of tau_min, see `levels.selected_at_levels`."""
+        return _with(levels.selected_at_levels(*self.every_level), label_fraction)
 
     def reported(self, table: pd.DataFrame) -> pd.DataFrame:
         """The lines of a table of the paper that are about methods of this study."""
@@ -115,6 +135,13 @@ class Study:
         """Display how many of the runs exist, and their configurations beside those of the paper."""
         print(tables.counted(self.preset, self.runs, self.measured))
         notebook.show(tables.asked(self.experiment, self.runs, self.measured))
+
+
+def _shared(measured: pd.DataFrame) -> pd.DataFrame:
+    asked = measured[["method", "sigma", *HYPERPARAMETERS, "protocol"]].astype(object).drop_duplicates()
+    cells = measured.drop_duplicates("key").groupby("seed").size()
+    whole = cells.index[cells == len(asked)]
+    return measured[measured.seed.isin(whole)] if len(whole) else measured
 
 
 def show_each(

@@ -7,6 +7,7 @@ from pathlib import Path
 import seaborn as sns
 from matplotlib.figure import Figure
 
+from ..config import Protocol
 from ..methods import ALL_METHODS
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart; the proposed methods get its two strongest hues.
@@ -73,6 +74,12 @@ def discriminator_style(method: str, kind: str) -> dict[str, object]:
     """A method's line with a global (solid) or a batch-level (dashed) discriminator."""
     label = f"{ALL_METHODS[method].title}, {kind}"
     return {**method_style(method), "label": label, "linestyle": "-" if kind == "global" else "--"}
+
+
+def level_style(method: str, level: float) -> dict[str, object]:
+    """A method's line under a level of tau_min: under the first solid, under any other dashed."""
+    label = f"{ALL_METHODS[method].title}, tau_min {level:g}"
+    return {**method_style(method), "label": label, "linestyle": "-" if level == Protocol().tau_min else "--"}
 
 
 HEAD_STYLES = {None: ("black", "no head"), "linear": ("#0072B2", "linear"), "mlp": ("#D55E00", "MLP")}

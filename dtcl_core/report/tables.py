@@ -208,7 +208,7 @@ def leads(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
     """The proposed methods less the best baseline, which is picked on the other seeds (`contrasts.best_elsewhere`).
 
     Args:
-        rows: of one cell a method (and level), as from `notebook.selected_at_levels` or `confirm_at_levels`.
+        rows: of one cell a method (and level), as from `levels.selected_at_levels` or `confirm_at_levels`.
         metric: the accuracy.
 
     Returns:
@@ -458,8 +458,9 @@ def cell_name(values: Sequence[float]) -> str:
     return "/".join(f"{v:g}" for v in values if not pd.isna(v))
 
 
-def grid_averages(means: pd.DataFrame, reported: pd.DataFrame, metric: str) -> pd.DataFrame:
+def grid_averages(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> pd.DataFrame:
     """Mean, lowest and highest of a metric over a method's configurations, beside the paper's selected one."""
+    means = cell_means(rows, [metric])
     in_paper = reported[reported.metric == metric].set_index("method").value
     lines = [
         (

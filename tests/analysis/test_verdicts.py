@@ -10,6 +10,7 @@ from dtcl_core.analysis import contrasts, operating_characteristics, reported, r
 from dtcl_core.analysis.contrasts import Contrast
 from dtcl_core.analysis.intervals import mean_interval
 from dtcl_core.config import Run
+from dtcl_core.experiments import REGISTRY
 from dtcl_core.results import RUN_COLUMNS
 
 
@@ -193,9 +194,11 @@ def test_every_claim_is_judged_and_its_share_of_the_grid_is_counted():
     e = designed(lambda method, tau: 0.8)
     found = verdicts.judge(verdicts.contrasts(e))
     assert sorted(found) == list(range(1, 16)) and found[12].word == "supported"
-    some, all_cells = verdicts.coverage(8, e.tried)
-    assert all_cells == 190 and 0 < some < 80
-    assert verdicts.coverage(12, e.tried) == (0, 0)
+    strip = REGISTRY["model_selection"].runs("core")
+    cells = {(run.method, run.tau_alpha, run.tau_beta, run.lambda_) for run in strip}
+    assert verdicts.coverage(8, strip) == (len(cells), 190) and 0 < len(cells) < 80
+    assert verdicts.coverage(8, REGISTRY["projector_head"].runs("core")) == (0, 190), "another sigma"
+    assert verdicts.coverage(12, strip) == (0, 0)
 
 
 def test_the_rule_tells_the_papers_means_from_nothing():

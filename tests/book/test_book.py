@@ -11,6 +11,7 @@ from pathlib import Path
 
 import matplotlib
 import nbformat
+import pandas as pd
 import papermill
 import pytest
 import torch
@@ -21,7 +22,7 @@ from matplotlib import pyplot as plt
 from dtcl_core import methods, results
 from dtcl_core.config import Run
 from dtcl_core.engine import provenance
-from dtcl_core.experiments import REGISTRY
+from dtcl_core.experiments import PROPOSED, REGISTRY
 from dtcl_core.report import notebook
 from dtcl_core.results import Store
 
@@ -303,7 +304,15 @@ def test_a_figure_says_where_it_comes_from(tags, tmp_path):
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "_build/html/main_table.html").read_text()
     (line,) = re.findall(r'<p class="dtcl-source">(.*?)</p>', page, flags=re.DOTALL)
-    assert re.findall('href="([^"]+)"', line) == ["#figure-0", "execution.html#the-rows", "#rerun-it"]
+    assert re.findall('href="([^"]+)"', line) == ["#figure-0", "rows/main_table.csv", "#rerun-it"]
+    rows = pd.read_csv(tmp_path / "_build/html/rows/main_table.csv")
+    runs, measured = notebook.obtain("main_table", "core", False, "cpu")
+    fresh = {run.key for run in notebook.confirm_at_levels(runs, measured, "core")[0]}
+    assert (
+        set(rows.key) == set(measured.key) | fresh and len(rows) == rows.key.nunique() * rows.label_fraction.nunique()
+    )
+    proposed = rows.method.isin(PROPOSED)
+    assert set(rows.tau_min[proposed]) == {0.01, 0.05} and rows.tau_min[~proposed].isna().all()
     assert 'id="figure-0"' in page and 'id="rerun-it"' in page and "colab" not in page, "no address, no button"
 
 

@@ -13,7 +13,7 @@ from dtcl_core.analysis import specifications
 from dtcl_core.config import Protocol
 from dtcl_core.experiments import REGISTRY
 from dtcl_core.experiments.core import FRESH, FRESH_SEED, FRESH_SEEDS
-from dtcl_core.report import benchmarked, findings, heads, notebook
+from dtcl_core.report import benchmarked, findings, heads, levels, notebook
 from dtcl_core.report.findings import FINDINGS, PAGES, Finding, Rows, obtained
 from dtcl_core.report.findings.comparisons import comparison
 from dtcl_core.report.findings.finding import LEVELS, METHODS, PRESET
@@ -86,7 +86,7 @@ def raised_keys():
 def at_level(frame, name):
     """Which rows of the temperatures' chapter are of one level of tau_min."""
     runs, _ = obtained("temperature", PRESET, every=True)
-    return frame.key.isin({run.key for run in notebook.at_level(runs, LEVELS[name])})
+    return frame.key.isin({run.key for run in levels.at_level(runs, LEVELS[name])})
 
 
 CONTRADICTIONS = {
@@ -263,7 +263,7 @@ def rows_of_two_levels(pairs, negatives, baseline=0.93, standard=0.88):
     Seeds scatter by some thousandths around them, in each method otherwise; on the seeds that select all have 0.5.
     """
     rows = findings.load("lead")
-    low = {run.key for run in notebook.at_level(rows.runs, LEVELS["low"])}
+    low = {run.key for run in levels.at_level(rows.runs, LEVELS["low"])}
     ours, others = {"dw_pairs": pairs, "dw_negatives": negatives}, {"standard": standard, "same_domain": baseline}
     measured = rows.measured
     methods = sorted(measured.method.unique())

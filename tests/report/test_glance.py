@@ -222,6 +222,14 @@ def test_questions_are_about_fields_that_the_weight_sees():
     assert fields <= set(specifications.WEIGHT_FIELDS)
 
 
+def test_what_was_tried_is_told_in_words():
+    rows = results.Store().rows().values()
+    changes = set(specifications.moves(results.load(), specifications.protocols(rows)).change)
+    assert set(questions.TRIED) <= changes, "words for a change that no run has"
+    shown = questions.table(specifications.moves(results.load(), specifications.protocols(rows)))
+    assert all(tried in questions.TRIED.values() or tried.startswith("tau_min") for tried in shown.tried)
+
+
 def test_a_difference_is_beyond_the_yardsticks_only_if_it_is_beyond_every_one():
     most = pd.DataFrame(
         {"group": ["Oracle"] * 2, "metric": ["test_ood", "test_id"], "largest": [-0.3, 0.2], "whose": ["crop", "blur"]}

@@ -86,6 +86,16 @@ def test_methods_compete_at_equal_levels_only(level):
     assert len(bold(Shown(several.drop(columns=level), best="test_ood").html())) == 2
 
 
+@pytest.mark.parametrize("varied", html_tables.VARIED)
+def test_settings_of_a_method_compete_within_it(varied):
+    both = pd.DataFrame({"method": ["a", "a", "b", "b"], varied: [1, 2, 1, 2], "measured": [0.9, 0.8, 0.6, 0.7]})
+    assert bold(Shown(both, best="test_id").html()) == ["0.900", "0.700"]
+    assert bold(Shown(both.assign(reported=0.5), best="test_id").html()) == ["0.900", "0.700"], (
+        "a part of what is reported"
+    )
+    assert bold(Shown(both.drop(columns=varied), best="test_id").html()) == ["0.900"]
+
+
 def test_averages_over_a_grid_have_a_best():
     averages = pd.DataFrame({"method": ["a", "b"], "reported selected": [0.7, 0.8], "mean of cells": [0.6, 0.5]})
     assert bold(Shown(averages, best="test_id").html()) == ["0.600", "0.800"]

@@ -1,11 +1,16 @@
 """All claims at once, and whether their verdicts depend on the reading of the paper."""
 
+from dataclasses import replace
+
 import pandas as pd
 
+from dtcl_core import results
 from dtcl_core.analysis import verdicts
 from dtcl_core.analysis.contrasts import one
 from dtcl_core.analysis.verdicts import Ruling
 from dtcl_core.config import Protocol, Run
+from dtcl_core.experiments import REGISTRY
+from dtcl_core.experiments.core import validation_of
 from dtcl_core.report import card, overview
 from dtcl_core.report.overview import Overview
 
@@ -29,6 +34,32 @@ def test_readings_stand_side_by_side():
     assert found.loc[(1, low), "alike"] == "yes" and found.loc[(3, low), "alike"] == "no"
     assert found.loc[(6, low), "alike"] == "–", "nothing to judge is no agreement"
     assert found.loc[(2, high), ["verdict", "first reading", "alike"]].tolist() == ["mixed", "inconclusive", "no"]
+    more = {
+        low: dict(judged.rulings[low]) | rulings("mixed", _7="mixed", _11="supported", _13="supported"),
+        high: judged.rulings[high],
+    }
+    before = {
+        low: rulings("contradicted", _7="not tested", _11="supported", _13="supported"),
+        high: rulings("mixed", _11="mixed"),
+    }
+    found = replace(judged, rulings=more).readings(before).set_index(["claim", "level"])
+    assert found.loc[(11, low), ["alike", "cells"]].tolist() == ["yes", "its own, 0 of 0 lines"]
+    assert not {(11, high), (7, low), (13, low)} & {*found.index}, "not judged here, nothing to judge there, of no rows"
+    assert found.loc[(1, low), ["first reading", "cells"]].tolist() == ["supported", "the same"]
+
+
+def test_the_card_counts_the_configurations_behind_a_claim():
+    judged = Overview([Run(tau_alpha=0.1)], pd.DataFrame(), {"low": rulings("mixed")}, {}, {}, {"low": {1: (74, 190)}})
+    shown = judged.card(1, 2)
+    assert shown.table.tried.tolist() == ["74 of 190", "–"] and shown.html().count("configurations") == 1
+    whole, known = overview.overview("core"), validation_of(results.Store().rows())
+    low, high = whole.tried.values()
+    assert set(low) == set(verdicts.COVERED_BY) == {*high, *verdicts.AT_FIRST_LEVEL}
+    assert all(0 < here <= paper for here, paper in low.values()) and low[10] == (14, 70), "those of its chapter alone"
+    batch = [run for run in REGISTRY["global_vs_batch"].runs("core", validation=known) if run.protocol.tau_min == 0.01]
+    cells = {(run.method, run.discriminator, run.sigma, run.tau_alpha, run.tau_beta) for run in batch}
+    assert low[9] == (len(cells), 800), "of the level that it is judged at"
+    assert whole.card(5).table.tried[0] == f"{low[5][0]} and {high[5][0]} of 950"
 
 
 def test_a_chapter_shows_its_claims_and_short_runs_say_that_they_are(capsys):
@@ -50,7 +81,7 @@ def test_short_runs_get_no_verdict():
 def test_what_was_selected_stands_beside_its_fresh_seeds():
     grid = [one("a over b, test_id", [0.1, 0.2, 0.3]), one("a over b, test_ood", [0.1, 0.2, 0.3])]
     fresh = [one("a over b, test_id", [-0.1, -0.2, -0.3]), one("a over b, test_ood", [0.1])]
-    judged = Overview([], pd.DataFrame(), {}, {"grid": {1: grid}, "fresh": {1: fresh}}, {})
+    judged = Overview([], pd.DataFrame(), {}, {"low": {"grid": {1: grid}, "fresh": {1: fresh}}}, {})
     table = judged.on_both(1)
     assert table.seeds.tolist() == ["grid", "fresh", "grid"], "one seed has no interval"
     assert table["mean"].round(3).tolist() == [0.2, -0.2, 0.2] and table.n.tolist() == [3, 3, 3]

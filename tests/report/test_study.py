@@ -8,7 +8,7 @@ from test_findings import ROOT
 from dtcl_core.analysis import reported, selection
 from dtcl_core.config import HYPERPARAMETERS, TAU_ALPHAS, TAU_BETAS
 from dtcl_core.experiments import core
-from dtcl_core.report import notebook, study, tables
+from dtcl_core.report import levels, notebook, study, tables
 from dtcl_core.report.study import Study, show_each
 
 
@@ -47,8 +47,8 @@ def test_only_reported_lines_of_asked_methods_are_shown():
 
 def test_every_level_has_the_options_that_were_given():
     few = Study("main_table", "core", level=0.05, methods="dw_pairs", seeds=1)
-    every, _ = few.every_level()
-    assert notebook.levels_of(every) == [0.01, 0.05] and {run.method for run in every} == {"dw_pairs"}
+    every, _ = few.every_level
+    assert levels.levels_of(every) == [0.01, 0.05] and {run.method for run in every} == {"dw_pairs"}
     assert set(few.runs) < set(every) and {run.seed for run in every} == {0}
 
 
@@ -99,5 +99,13 @@ def test_all_configurations_compete_on_the_seeds_that_all_have():
     asked = len(shown.measured[configuration].astype(object).drop_duplicates())
     by_seed = shown.measured.drop_duplicates("key").groupby("seed").size()
     assert set(core.SEARCH_SEEDS) <= set(shown.shared.seed) == set(by_seed.index[by_seed == asked]) < set(by_seed.index)
-    table = tables.selected_and_best(shown.shared)
-    assert table.cells.sum() == asked and (table.gap >= 0).all() and set(table.n) == {shown.shared.seed.nunique()}
+    table = shown.at_each_level(tables.selected_and_best, shared=True)
+    assert (table.gap >= 0).all() and set(table.n) == {shown.shared.seed.nunique()}
+    low = table[table.tau_min.isin(["–", "0.01"])]
+    assert low.cells.sum() == asked and len(low) == 7 and len(table) == 9
+    same = shown.shared[shown.shared.seed.isin(range(table.n.max()))]
+    assert low.drop(columns="tau_min").reset_index(drop=True).equals(tables.selected_and_best(same))
+    assert "tau_min" not in Study("temperature", "first", level=0.01).at_each_level(tables.selected_and_best)
+    assert Study("temperature", "smoke", level=0.01).at_each_level(tables.selected_and_best).empty
+    averages = shown.at_each_level(lambda rows: tables.grid_averages(rows, reported.main_comparison(), "test_id"))
+    assert len(averages) == 9 and averages.cells.tolist() == table.cells.tolist()

@@ -21,7 +21,7 @@ from .finding import Finding as Finding
 from .finding import Rows as Rows
 from .finding import Sentence as Sentence
 from .finding import obtained
-from .sentences import FINDINGS, PAGES
+from .sentences import ANSWER, FINDINGS, PAGES
 
 
 def show(chapter: str, runs: Sequence[Run], measured: pd.DataFrame) -> None:
@@ -55,6 +55,14 @@ def said(name: str) -> Sentence:
     if name in PAGES:
         return Sentence(f"**Found, {PAGES[name].date}:** {PAGES[name].sentence(NO_ROWS)}")
     return Sentence(FINDINGS[name].sentence(load(name)))
+
+
+def answer() -> list[str]:
+    """What the whole comes to, point by point (`ANSWER`); or, while some of the rows behind it are missing, how many."""
+    found = {name: load(name) for names in ANSWER for name in names}
+    if missing := next((rows.missing for rows in found.values() if rows.missing), ""):
+        return [f"The main comparison is not complete ({missing})."]
+    return [" ".join(FINDINGS[name].sentence(found[name]) for name in names) for names in ANSWER]
 
 
 def load(name: str) -> Rows:

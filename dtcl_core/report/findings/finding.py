@@ -11,7 +11,7 @@ import pandas as pd
 from ...analysis import contrasts, tau_min_levels
 from ...config import Protocol, Run
 from ...experiments import REGISTRY, core
-from .. import notebook
+from .. import levels, notebook
 
 PRESET = "core"  # whose runs the findings are about
 METHODS = contrasts.PROPOSED
@@ -41,7 +41,7 @@ class Rows:
     def at(self, level: float) -> Rows:
         """Those of one level of tau_min, beside the baselines, labelled alike."""
         plain = next(run.protocol for run in self.runs if run.method not in METHODS)
-        return Rows(notebook.at_level(self.runs, level), tau_min_levels.at(self.measured, level, plain), self.preset)
+        return Rows(levels.at_level(self.runs, level), tau_min_levels.at(self.measured, level, plain), self.preset)
 
     def with_fresh(self) -> Rows:
         """These, and what is selected of them under each level of tau_min on the fresh seeds that claims are judged on."""
@@ -117,9 +117,9 @@ def obtained(experiment: str, preset: str, every: bool = False) -> tuple[Sequenc
     return notebook.obtain(experiment, preset, False, "auto", level=level)
 
 
-def searched(run: Run) -> bool:
-    """Whether a run is one of those that hyperparameters are searched on: all cells, the seeds of the strip."""
-    return run.seed in core.SEARCH_SEEDS and run.sigma == core.SIGMA
+def of_grid(run: Run) -> bool:
+    """Whether a run is at sigma 50, and of one of the seeds that every cell of the strip has."""
+    return run.seed in core.GRID_SEEDS and run.sigma == core.SIGMA
 
 
 def short(method: str) -> str:

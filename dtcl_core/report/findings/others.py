@@ -13,7 +13,7 @@ from ...analysis.claims import CLAIMS
 from ...config import Protocol
 from ...experiments import core, readings, weight_choices
 from ...results import default_store
-from .. import benchmarked, heads, notebook, tables
+from .. import benchmarked, heads, levels, notebook, tables
 from .finding import FRACTIONS, LEVELS, METHODS, PRESET, Numbers, Rows, named, short
 
 RAISED = "tau_min 0.05"  # of `weight_choices.CHOICES`
@@ -65,7 +65,7 @@ def outside_the_exponent(rows: Rows) -> Numbers:
     single = rows.measured[rows.measured.label_fraction == selection.SELECTION_FRACTION]
     for level, tau_min in LEVELS.items():
         numbers[f"level_{level}"] = tau_min
-        mine = single[single.key.isin({run.key for run in notebook.at_level(rows.runs, tau_min)})]
+        mine = single[single.key.isin({run.key for run in levels.at_level(rows.runs, tau_min)})]
         for name, metric in {"seen": "test_id", "unseen": "test_ood", "domain": "d_test_id"}.items():
             table = mine.pivot_table(metric, "seed", "method")
             for kind, method in {"outside": "dw_outside", "inside": "dw_negatives"}.items():

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from ...experiments import core, weight_choices
 from .comparisons import by_discriminator, by_spread, by_temperature, by_validation, close_choice, comparison, leads
-from .finding import FRACTIONS, LEVELS, METHODS, Finding, Numbers, searched, short
+from .finding import FRACTIONS, LEVELS, METHODS, Finding, Numbers, of_grid, short
 from .others import (
     PROJECTORS,
     RAISED,
@@ -21,6 +21,8 @@ from .others import (
     reading,
     tried,
 )
+
+ANSWER = (("unseen", "averages"), ("lead",), ("spread",))  # the findings in each point of the introduction's answer
 
 
 def _places(*levels: str) -> list[str]:
@@ -43,12 +45,17 @@ def _open(x: Numbers) -> bool:
     return all(x[f"{name}_low"] < 0 < x[f"{name}_high"] for name in names)
 
 
+def _average_leads_on_unseen(x: Numbers) -> bool:
+    """On Test-OOD the mean over weighted pairs' configurations beats every baseline's, clearly under the lower tau_min alone."""
+    return x["pairs_low_unseen_each_low"] > 0 >= x["pairs_raised_unseen_each_low"]
+
+
 def _told_between(x: Numbers) -> bool:
     """Weighted pairs' domain accuracy lies below the standard loss's, and above those of the baselines that are told the domain."""
     return all(x["most_domain"] + 0.02 < x[f"pairs_{level}_domain"] < x["standard_domain"] - 0.05 for level in LEVELS)
 
 
-FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread" are the introduction's, "close_choice" the main table's
+FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen", "averages" and "spread" are the introduction's, "close_choice" the main table's
     "main_table": Finding(
         "2026-11-24",
         "whether the proposed methods lead hangs on tau_min, which the paper does not give. On held-out digits of the training colours and"
@@ -88,6 +95,17 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread"
         lambda x: _open(x) and x["reach_least"] > x["claimed"],
         levels=True,
         fresh=True,
+    ),
+    "averages": Finding(
+        "2026-11-25",
+        "Averaged over all settings tried, instead of the selected one, weighted pairs do lead every baseline on green digits with tau_min"
+        " {level_low:g}, the nearest by {pairs_low_unseen_nearest_mean:.2f} [{pairs_low_unseen_nearest_low:.2f},"
+        " {pairs_low_unseen_nearest_high:.2f}]; with {level_raised:g} that is not clear ({n} seeds).",
+        by_validation,
+        lambda x: _average_leads_on_unseen(x),
+        of_grid,
+        levels=True,
+        chapter="model_selection",
     ),
     "close_choice": Finding(
         "2026-11-24",
@@ -166,7 +184,7 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread"
         levels=True,
     ),
     "temperature": Finding(
-        "2026-11-24",
+        "2026-11-25",
         "how Test-ID goes with tau_alpha hangs on tau_min, which the paper does not give. Averaged over tau_beta {betas}, with tau_min"
         " {level_low:g} it is highest at the lowest tau_alpha, {lowest:g}, and falls from {negatives_low_first:.2f} to"
         " {negatives_low_last:.2f} (negatives) and from {pairs_low_first:.2f} to {pairs_low_last:.2f} (pairs) at {highest:g}. With"
@@ -181,18 +199,34 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread"
             and x["lowest"] < x[f"{m}_paper"] < x["highest"]
             for m in map(short, METHODS)
         ),
-        searched,
+        of_grid,
         levels=True,
     ),
     "model_selection": Finding(
-        "2026-11-24",
-        "validation accuracy goes with Test-ID, at {seen:.2f}, more closely than with Test-OOD, at {unseen:.2f} (method by method"
-        " from {least:.2f}, {least_of}, to {most:.2f}, {most_of}): correlations over {cells} configurations, each less the mean of its method. But two seeds of one configuration agree on Test-OOD at {agree:.2f} only. The"
+        "2026-11-25",
+        "averaged over all configurations tried, both methods beat the standard loss on the training colours: weighted pairs by"
+        " {pairs_low_seen_plain_mean:.2f} (tau_min {level_low:g}) and {pairs_raised_seen_plain_mean:.2f} ({level_raised:g}), weighted"
+        " negatives by {negatives_low_seen_plain_mean:.2f} and {negatives_raised_seen_plain_mean:.2f} (it has {standard_worst:.2f} to"
+        " {standard_best:.2f}, by temperature). With {level_raised:g} both clearly beat every baseline, the nearest"
+        " ({pairs_raised_seen_whose}) by {pairs_raised_seen_nearest_mean:.3f} [{pairs_raised_seen_nearest_low:.3f},"
+        " {pairs_raised_seen_nearest_high:.3f}] and {negatives_raised_seen_nearest_mean:.3f} [{negatives_raised_seen_nearest_low:.3f},"
+        " {negatives_raised_seen_nearest_high:.3f}]; with {level_low:g} neither does. On the unseen colour weighted pairs do with"
+        " {level_low:g}, the nearest ({pairs_low_unseen_whose}) by {pairs_low_unseen_nearest_mean:.2f} [{pairs_low_unseen_nearest_low:.2f},"
+        " {pairs_low_unseen_nearest_high:.2f}], and not clearly with {level_raised:g}; weighted negatives with neither."
+        " Validation accuracy goes with Test-ID, at {seen:.2f}, more closely than with Test-OOD, at {unseen:.2f}: correlations"
+        " over {cells} configurations, each less the mean of its"
+        " method. But two seeds of one configuration agree on Test-OOD at {agree:.2f} only. The"
         " paper says that many of its methods' models exceed {line:.2f} there; none of {runs} runs does with 1 % of the labels in its mean over draws of"
-        " them (the best has {highest:.2f}), and {above} of {draws:,} single draws do. {n} seeds, the oracle aside.",
+        " them (the best has {highest:.3f}), and {above} of {draws:,} single draws do. {n} seeds, the oracle aside.",
         by_validation,
-        lambda x: x["seen"] > 0.8 > x["unseen"] + 0.15 and x["agree"] < 0.5 and x["highest"] <= x["line"] and x["above"] < 0.05 * x["draws"],
-        searched,
+        lambda x: all(x[f"{place}_seen_plain_low"] > 0 for place in _places())
+        and all(x[f"{place}_seen_each_low"] > 0 for place in _places("raised"))
+        and all(x[f"{place}_seen_each_low"] <= 0 for place in _places("low"))
+        and x["pairs_raised_seen_whose"] == x["negatives_raised_seen_whose"]
+        and _average_leads_on_unseen(x)
+        and all(x[f"negatives_{level}_unseen_each_low"] <= 0 for level in LEVELS)
+        and x["seen"] > 0.8 > x["unseen"] + 0.15 and x["agree"] < 0.5 and x["highest"] <= x["line"] and x["above"] < 0.05 * x["draws"],
+        of_grid,
         levels=True,
     ),
     "effective_temperature": Finding(
@@ -206,19 +240,21 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread"
         and x["reached"] > max(core.TAU_MINS),
     ),
     "global_vs_batch": Finding(
-        "2026-11-24",
+        "2026-11-25",
         "the two methods go opposite ways, by one or two hundredths. On Test-ID, averaged over the {sigmas} spreads, a discriminator fitted"
         " once an epoch (global) less one fitted on every batch is {negatives_seen_mean:+.3f} [{negatives_seen_low:+.3f},"
         " {negatives_seen_high:+.3f}] for weighted negatives and {pairs_seen_mean:+.3f} [{pairs_seen_low:+.3f}, {pairs_seen_high:+.3f}] for"
         " weighted pairs. Domain accuracy goes the same ways, {negatives_domain_mean:+.3f} [{negatives_domain_low:+.3f},"
         " {negatives_domain_high:+.3f}] and {pairs_domain_mean:+.3f} [{pairs_domain_low:+.3f}, {pairs_domain_high:+.3f}]: what is more"
         " accurate hides the domain less. On the unseen colour, averaged over spreads, neither can be told. {n} seeds, which selected the"
-        " cells too, with tau_min {level:g}; batch-level ones were tried only in two cells, which the global one's validation had taken.",
+        " cells too, with tau_min {level:g}; batch-level ones were tried only in two cells, which the global one's validation had taken. The"
+        " paper's Table 9 has differences of its own: were its means the truth, the rule would contradict the claim in {own:.0%} of draws.",
         by_discriminator,
         lambda x: x["negatives_seen_high"] < 0 < x["pairs_seen_low"]
         and x["negatives_domain_high"] < 0 < x["pairs_domain_low"]
         and max(abs(x["negatives_seen_mean"]), abs(x["pairs_seen_mean"])) < 0.03
         and all(x[f"{short(m)}_unseen_low"] < 0 < x[f"{short(m)}_unseen_high"] for m in METHODS)
+        and 0.2 < x["own"] < 0.5
         and x["negatives_seen_ahead"] <= 1 and x["pairs_seen_ahead"] >= 4,
     ),
     "projector_head": Finding(
@@ -297,16 +333,17 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread"
         and min(x["pairs_kept_low"], x["negatives_kept_low"]) > 0,
     ),
     "encoders": Finding(
-        "2026-11-24",
-        "no link is seen between hiding the domain and accuracy on the unseen colour. Over the {n} runs of the search with tau_min {level:g} (the"
+        "2026-11-25",
+        "hiding the domain and accuracy on the unseen colour hardly go together. Over the {n} runs of the strip with tau_min {level:g} (the"
         " tables below have more) the two"
-        " correlate by {unseen:+.2f} [{unseen_low:+.2f}, {unseen_high:+.2f}], within methods by {unseen_within:+.2f}. On the training"
+        " correlate by {unseen:+.2f} [{unseen_low:+.2f}, {unseen_high:+.2f}]; within methods, weakly, in the way that the paper says,"
+        " {unseen_within:+.2f} [{unseen_within_low:+.2f}, {unseen_within_high:+.2f}]. On the training"
         " colours runs that hide the domain better are a little more accurate: D-Test-ID and Test-ID correlate by {seen:+.2f}"
         " [{seen_low:+.2f}, {seen_high:+.2f}], within methods by {seen_within:+.2f}. {seeds} seeds, the oracle aside.",
         hiding,
-        lambda x: x["unseen_low"] < 0 < x["unseen_high"] and abs(x["unseen_within"]) < 0.2
+        lambda x: x["unseen_low"] < 0 < x["unseen_high"] and x["unseen_within"] > -0.3 and x["unseen_within_high"] < 0
         and x["seen_high"] < 0 and x["seen_within_high"] < 0,
-        searched,
+        of_grid,
     ),
 }  # fmt: skip
 
