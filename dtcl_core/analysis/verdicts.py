@@ -34,8 +34,9 @@ from scipy import stats
 
 from ..config import HYPERPARAMETERS, Run
 from ..experiments import REGISTRY
-from ..experiments.core import FRESH, FRESH_SEEDS
+from ..experiments.core import FRESH, FRESH_SEEDS, PROPOSED, is_calibrated
 from ..experiments.core import TAU_MINS as TAU_MINS
+from ..methods import ALL_METHODS
 from . import restated_claims
 from .claims import CLAIMS
 from .contrasts import MIN_SEEDS, Contrast, Evidence
@@ -56,6 +57,7 @@ COVERED_BY = {
     7: "temperature", 8: "model_selection", 9: "global_vs_batch", 10: "projector_head", 11: "effective_temperature",
     14: "model_selection", 15: "sigma_ablation",
 }  # fmt: skip
+ABOUT_ALL = (7, 8, 14)  # claims about all hyperparameters
 OF_NO_ROWS = (12, 13)  # claims about gradients, judged on random batches
 
 
@@ -229,6 +231,16 @@ def on_unseen(contrast: Contrast) -> str:
     if interval.low <= 0 <= interval.high:
         return f"cannot be told ({n} seeds show differences of {detectable(interval):.2f} or more)"
     return "above zero" if interval.low > 0 else "below zero"
+
+
+def rests_on(number: int, run: Run, tau_min: float) -> bool:
+    """Whether a claim, judged under a level of tau_min, looks at a run of its experiment: not at another level's, nor, if it is about
+    all hyperparameters (`ABOUT_ALL`), at cells that calibration looked at, nor at the oracle."""
+    if run.method in PROPOSED:
+        return run.protocol.tau_min == tau_min and not (
+            number in ABOUT_ALL and is_calibrated(run.tau_alpha, run.tau_beta)
+        )
+    return number not in ABOUT_ALL or not ALL_METHODS[run.method].oracle
 
 
 def coverage(number: int, runs: Iterable[Run]) -> tuple[int, int]:

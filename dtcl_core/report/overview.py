@@ -129,7 +129,7 @@ class Overview:
         tallies = {}
         for level, found in self.rulings.items():
             absent = " and ".join(map(str, sorted(whole.keys() - found.keys())))
-            tallies[level] = card.tally(found) + (f" ({absent} was not run at this level)" if absent else "")
+            tallies[level] = card.tally(found) + (f" (claim {absent} was not run at this level)" if absent else "")
         if len(set(tallies.values())) == 1:
             tallies = {"": next(iter(tallies.values()))}
         counted = "; ".join(f"with {level}: {tally}" if level else tally for level, tally in tallies.items())
@@ -221,9 +221,7 @@ def _tried(
     }
     return {
         level: {
-            number: verdicts.coverage(
-                number, (r for r in asked[name] if r.method not in PROPOSED or r.protocol.tau_min == tau_min)
-            )
+            number: verdicts.coverage(number, (r for r in asked[name] if verdicts.rests_on(number, r, tau_min)))
             for number, name in verdicts.COVERED_BY.items()
             if number in judged[level]
         }

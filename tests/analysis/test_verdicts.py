@@ -10,7 +10,7 @@ from dtcl_core.analysis import contrasts, operating_characteristics, reported, r
 from dtcl_core.analysis.contrasts import Contrast
 from dtcl_core.analysis.intervals import mean_interval
 from dtcl_core.config import Run
-from dtcl_core.experiments import REGISTRY
+from dtcl_core.experiments import PROPOSED, REGISTRY, core
 from dtcl_core.results import RUN_COLUMNS
 
 
@@ -199,6 +199,14 @@ def test_every_claim_is_judged_and_its_share_of_the_grid_is_counted():
     assert verdicts.coverage(8, strip) == (len(cells), 190) and 0 < len(cells) < 80
     assert verdicts.coverage(8, REGISTRY["projector_head"].runs("core")) == (0, 190), "another sigma"
     assert verdicts.coverage(12, strip) == (0, 0)
+    rests = {number: [run for run in strip if verdicts.rests_on(number, run, 0.05)] for number in (1, 8)}
+    assert {run.protocol.tau_min for run in rests[1] if run.method in PROPOSED} == {0.05}
+    left = {(run.method, run.tau_alpha, run.tau_beta) for run in {*rests[1]} - {*rests[8]}}
+    oracle = {("color_jitter", tau, None) for tau in core.TAUS}
+    assert (
+        left - oracle == {(m, a, core.CALIBRATED_BETA) for m in PROPOSED for a in core.CALIBRATED_ALPHAS}
+        and oracle < left
+    )
 
 
 def test_the_rule_tells_the_papers_means_from_nothing():

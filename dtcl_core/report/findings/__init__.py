@@ -59,10 +59,10 @@ def said(name: str) -> Sentence:
 
 def answer() -> list[str]:
     """What the whole comes to, point by point (`ANSWER`); or, while some of the rows behind it are missing, how many."""
-    found = {name: load(name) for names in ANSWER for name in names}
+    found = {name: load(name) for name in ANSWER}
     if missing := next((rows.missing for rows in found.values() if rows.missing), ""):
         return [f"The main comparison is not complete ({missing})."]
-    return [" ".join(FINDINGS[name].sentence(found[name]) for name in names) for names in ANSWER]
+    return [FINDINGS[name].sentence(rows) for name, rows in found.items()]
 
 
 def load(name: str) -> Rows:

@@ -122,6 +122,11 @@ def of_grid(run: Run) -> bool:
     return run.seed in core.GRID_SEEDS and run.sigma == core.SIGMA
 
 
+def is_looked_at(run: Run) -> bool:
+    """Whether a run is of a cell that calibration may look at, which is no evidence."""
+    return run.method in METHODS and core.is_calibrated(run.tau_alpha, run.tau_beta)
+
+
 def short(method: str) -> str:
     return method.removeprefix("dw_")
 
