@@ -134,7 +134,11 @@ CONTRADICTIONS = {
     "model_selection: Test-OOD is as near": lambda f: {"test_ood": 0.8 * f.validation},
     "model_selection: Test-ID is not near": lambda f: {"test_id": f.test_ood},
     "model_selection: a run is high": lambda f: {
-        "test_ood": f.test_ood.mask(f.key == f.key[f.method == "standard"].iloc[0], 0.95)
+        "test_ood": f.test_ood.mask(f.key == f.key[(f.method == "dw_pairs") & (f.tau_beta == 1.0)].iloc[0], 0.95)
+    },
+    "model_selection: a baseline is ahead": lambda f: {"test_id": f.test_id.mask(f.method == "mmd", 0.99)},
+    "model_selection: the coldest lead too": lambda f: {
+        "test_ood": f.test_ood.mask((f.method == "dw_pairs") & (f.tau_alpha <= 0.1), 0.89)
     },
     "model_selection: seeds agree": lambda f: {"test_ood": 0.8 - f.tau_alpha},
     "adding_a_method: outside it hides nothing": lambda f: {
