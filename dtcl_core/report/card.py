@@ -126,7 +126,7 @@ class Card:
             {
                 "the paper's claim": [
                     f'<a href="{self.link.format(number=number)}">{number}. {escaped(says)}</a>'
-                    + (f"<br><small>{tried} configurations run</small>" if tried != "–" else "")
+                    + (f"<br><small>{tried} run</small>" if tried != "–" else "")
                     for number, says, tried in zip(self.table.claim, self.table.says, self.table.tried)
                 ]
             }

@@ -51,7 +51,7 @@ def test_readings_stand_side_by_side():
 def test_the_card_counts_the_configurations_behind_a_claim():
     judged = Overview([Run(tau_alpha=0.1)], pd.DataFrame(), {"low": rulings("mixed")}, {}, {}, {"low": {1: (74, 190)}})
     shown = judged.card(1, 2)
-    assert shown.table.tried.tolist() == ["74 of 190", "–"] and shown.html().count("configurations") == 1
+    assert shown.table.tried.tolist() == ["74 of 190", "–"] and shown.html().count("74 of 190 run") == 1
     whole, known = overview.overview("core"), validation_of(results.Store().rows())
     low, high = whole.tried.values()
     assert set(low) == set(verdicts.COVERED_BY) == {*high, *verdicts.AT_FIRST_LEVEL}
