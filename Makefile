@@ -26,7 +26,7 @@ $(READY): pyproject.toml
 	touch $(READY)
 
 book: $(READY)  ## build the book into _build/html
-	OMP_NUM_THREADS=2 $(VENV)/bin/jupyter-book build book/ -W --keep-going
+	OMP_NUM_THREADS=1 $(VENV)/bin/jupyter-book build book/ -W --keep-going
 	@echo "Open _build/html/index.html"
 
 serve: book  ## look at the book in a browser: http://localhost:8000

@@ -53,7 +53,7 @@ class Trace:
         counts = self.counts.sum(1) if kind is None else self.counts[:, KINDS.index(kind)]
         total = np.cumsum(counts, axis=1)
         share = np.concatenate([np.zeros((len(total), 1)), total / np.maximum(total[:, -1:], 1)], axis=1)
-        result = np.full((len(share), len(at)), np.nan)
+        edges, result = self.edges, np.full((len(share), len(at)), np.nan)
         for epoch, below in enumerate(share):
             if below[-1] > 0:
                 # Flat stretches hold no pair: step over them, so that every quantile lies where pairs are.
@@ -61,7 +61,7 @@ class Trace:
                 for i, q in enumerate(at):
                     b = rising[np.searchsorted(below[rising + 1], q - 1e-12).clip(max=len(rising) - 1)]
                     within = (q - below[b]) / (below[b + 1] - below[b])
-                    result[epoch, i] = self.edges[b] + np.clip(within, 0, 1) * (self.edges[b + 1] - self.edges[b])
+                    result[epoch, i] = edges[b] + np.clip(within, 0, 1) * (edges[b + 1] - edges[b])
         return result
 
     @classmethod

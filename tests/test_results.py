@@ -72,7 +72,7 @@ def test_a_torn_last_line_costs_that_line_only(store):
 
 def test_a_line_is_checked_once_a_process_and_again_when_it_differs(store, monkeypatch):
     path, checked, check = store.add([row(Run(seed=s)) for s in range(3)]), [], results.check_row
-    monkeypatch.setattr(results, "_SOUND", set())
+    monkeypatch.setattr(results, "_SOUND", {})
     monkeypatch.setattr(results, "check_row", lambda one: (checked.append(one["key"]), check(one)))
     first = store.rows()
     first[Run(seed=0).key]["metrics"]["0.01"]["test_id"] = 2.0

@@ -96,32 +96,33 @@ def effects(frame: pd.DataFrame, of: Mapping[str, Protocol]) -> pd.DataFrame:
     others = rows[rows.method.isin(BASELINES)].drop_duplicates(
         ["shared", "epochs", "sigma", "method", "tau_alpha", "lambda_", "seed"]
     )
+    place = ["shared", "epochs", "sigma", "fresh"]
+    rows, others = (
+        _selected(part.assign(fresh=part.seed >= FRESH_SEED), whose)
+        for part, whose in ((rows[rows.method.isin(PROPOSED)], "protocol"), (others, "shared"))
+    )
+    beside = {where: dict(iter(theirs.groupby("method"))) for where, theirs in others.groupby(place)}
     lines: list[tuple[Any, ...]] = []
-    rows, others = (part.assign(fresh=part.seed >= FRESH_SEED) for part in (rows, others))
-    proposed = rows[rows.method.isin(PROPOSED)]
-    by = ["protocol", "epochs", "sigma", "discriminator", "fresh"]
-    for (name, epochs, sigma, kind, fresh), mine in proposed.groupby(by):
-        shared = mine.shared.iloc[0]
-        theirs = others[(others.shared == shared) & (others.epochs == epochs) & (others.sigma == sigma)]
-        theirs = theirs[theirs.fresh == fresh]
-        chosen = {m: _selected(theirs[theirs.method == m]) for m in BASELINES if (theirs.method == m).any()}
-        reading, change = name_of(of[name])
-        title = ", ".join(filter(None, (reading, change)))
+    for (name, *_), mine in rows.groupby(["protocol", "epochs", "sigma", "discriminator", "fresh"]):
+        first = mine.iloc[0]
+        chosen = beside.get(tuple(first[place]), {})
+        title = ", ".join(filter(None, name_of(of[name])))
         title += (
-            f"; {epochs:g} epochs, sigma {sigma:g}"
-            + ("" if kind == "global" else f", {kind}-level")
-            + (", fresh seeds" if fresh else "")
+            f"; {first.epochs:g} epochs, sigma {first.sigma:g}"
+            + ("" if first.discriminator == "global" else f", {first.discriminator}-level")
+            + (", fresh seeds" if first.fresh else "")
         )
         for method, part in mine.groupby("method"):
-            lines += [(title, method, *line) for line in _compared(_selected(part), chosen)]
+            lines += [(title, method, *line) for line in _compared(part, chosen)]
     return pd.DataFrame(lines, columns=list(COLUMNS))
 
 
-def _selected(rows: pd.DataFrame) -> pd.DataFrame:
-    """Of one method's rows, those of the cell that validation selects, by seed."""
-    relabelled = rows.assign(protocol="")  # borrowed rows may come from several protocols
-    chosen = selection.rows_of(relabelled, selection.select(relabelled))
-    return chosen.drop_duplicates("seed").set_index("seed")
+def _selected(rows: pd.DataFrame, whose: str) -> pd.DataFrame:
+    """Of each method's rows, those of the cell that validation selects among all of one `whose` (a column), one a seed."""
+    together = rows.assign(protocol=rows[whose] + rows.fresh.map({True: ", fresh", False: ""}), of=rows.protocol)
+    chosen = selection.rows_of(together, selection.select(together))
+    one = chosen.drop_duplicates(["method", "discriminator", "sigma", "epochs", "protocol", "seed"])
+    return one.assign(protocol=one.of).set_index("seed")
 
 
 def _compared(mine: pd.DataFrame, chosen: Mapping[str, pd.DataFrame]) -> list[tuple[Any, ...]]:

@@ -110,7 +110,7 @@ def obtain(
         at_level(first, level)
     if compute_missing:
         compute_all(ask, store, device, record=wants_trace)
-    runs = ask(validation_of(store.rows()))
+    runs = ask(validation_of(store.shared_rows()))
     if level is not None:
         runs = at_level(runs, level)
     return runs, store.load(runs)
@@ -152,8 +152,8 @@ def rows_behind(experiment: str | None, preset: str, fresh: bool = False) -> pd.
 
 
 def rows_of(preset: str) -> dict[str, dict[str, Any]]:
-    """The rows of a preset's store, by key, each with all it holds: the draws of labels, say."""
-    return default_store(preset).rows()
+    """The rows of a preset's store, by key, each with all it holds (the draws of labels, say); not to be changed."""
+    return default_store(preset).shared_rows()
 
 
 def runs_of(experiment: str, preset: str, validation: Validation, **options: object) -> list[Run]:
@@ -204,7 +204,7 @@ def traces(runs: Sequence[Run], preset: str) -> list[Trace]:
 def pictures(runs: Sequence[Run], preset: str) -> dict[tuple[str, float], tuple[pd.DataFrame, float]]:
     """Embeddings of the runs that `learned.pictured` takes of those whose trained network is here, by method and tau_alpha."""
     store = default_store(preset)
-    stored = store.rows()
+    stored = store.shared_rows()
     here = [
         run
         for run in runs

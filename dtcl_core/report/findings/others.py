@@ -178,7 +178,9 @@ def reading(rows: Rows) -> Numbers:
 
 def compared(_: Rows) -> Numbers:
     """In how many comparisons of three seeds or more a proposed method leads on Test-ID, and with an interval above zero."""
-    found = specifications.effects(results.load(), specifications.protocols(default_store(PRESET).rows().values()))
+    found = specifications.effects(
+        results.load(), specifications.protocols(default_store(PRESET).shared_rows().values())
+    )
     found = found[(found.metric == "test_id") & (found.n >= contrasts.MIN_SEEDS)]
     numbers: dict[str, Any] = {}
     for name, against in {"standard": "standard", "best": "best baseline"}.items():
