@@ -25,8 +25,8 @@ stored          the core      `results` (rows), `traces` (temperatures by epoch)
 concluded       `analysis`    `verdicts` (the rule), on `contrasts` of `claims` and `restated_claims`, at each of
                               `tau_min_levels`, tried by `operating_characteristics`; `selection`, `intervals`,
                               `reported` (the paper's numbers); of the open choices `calibration`, `specifications`
-                              (the effect under each), `weight_effects`; of the first reading `sensitivity` and
-                              `first_verdicts`; `learned` (what trained encoders show)
+                              (the effect under each), `unstated` (each choice alone), of the first reading
+                              `weight_effects`, `sensitivity`, `first_verdicts`; `learned` (what encoders show)
 shown           `report`      `tables`, `html_tables` (tables as pages), `overview`, `card` and `forest` (all claims at
                               once), `findings` (a sentence a chapter), `questions` (to the authors), `first_reading`
                               (its appendix), `figures`, `style`, `illustrations`, `interactive`, `benchmarked`,

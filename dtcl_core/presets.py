@@ -39,6 +39,6 @@ PRESETS = {
 EXPERIMENTS = (
     "main_table", "sigma_ablation", "label_fractions", "temperature", "model_selection", "global_vs_batch",
     "projector_head", "effective_temperature", "encoders", "calibration", "sensitivity", "weight_choices",
-    "adding_a_method", "heads_and_temperatures", "claims",
+    "questions", "adding_a_method", "heads_and_temperatures", "claims",
 )  # fmt: skip
 ENGINES = ("local", "ray")

@@ -1,7 +1,8 @@
 """Hand-made rows, for tests of what is concluded and shown."""
 
 from dtcl_core import results
-from dtcl_core.config import Run
+from dtcl_core.config import METRICS, Run
+from dtcl_core.data import LABEL_FRACTIONS
 
 
 def with_draws(row):
@@ -29,6 +30,16 @@ def frame(entries):
                 "provenance": {"created": "2026-01-01"}, "shard": "s",
             }
         )  # fmt: skip
+    return results.frame(rows)
+
+
+def made_up(runs, value):
+    """Rows in which every metric of a run is value(run, metric)."""
+    rows = []
+    for run in runs:
+        scores = {metric: value(run, metric) for metric in METRICS}
+        rows.append({"key": run.key, "run": run.to_dict(), "status": "ok", "provenance": {"created": "2026"}, "shard": "s",
+                     "metrics": {str(f): scores for f in LABEL_FRACTIONS}})  # fmt: skip
     return results.frame(rows)
 
 

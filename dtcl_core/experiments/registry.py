@@ -118,6 +118,18 @@ def heads_and_temperatures(preset: str) -> list[Setting]:
     ]
 
 
+def unstated(preset: str) -> list[Setting]:
+    """The proposed methods with each choice about the weight changed alone (`core.UNSTATED`), and what they are compared with."""
+    weighted = [
+        {"method": method, **cell, "protocol": changes}
+        for changes in ({}, *core.UNSTATED.values())
+        for method, cell in weight_choices.PAPER_CELLS.items()
+    ]
+    plain = [{"method": name, "tau_alpha": 0.1} for name in ("standard", "same_domain")]
+    penalised = [{"method": name, "tau_alpha": 0.1, "lambda_": 0.1} for name in core.PENALISED]
+    return [{"sigma": core.SIGMA, **setting} for setting in (*weighted, *plain, *penalised)]
+
+
 FOLLOWED = {"method": "dw_pairs", "sigma": 50.0, **weight_choices.OFF_FLOOR, "discriminator": "global"}
 
 
@@ -259,6 +271,7 @@ def listed_numbers(value: Any) -> list[Any]:
 
 
 SEARCHED = ("strip", "further")  # parts of `core` at sigma 50
+CLAIMED = tuple(name for name in core.PARTS if name != "unstated")
 REGISTRY = {
     experiment.name: experiment
     for experiment in (
@@ -324,6 +337,14 @@ REGISTRY = {
             selects=False,
         ),
         Experiment(
+            "questions",
+            "what the paper does not say of the weight, one choice at a time in what was selected",
+            unstated,
+            parts=("fresh", "unstated"),
+            in_claims=False,
+            selects=False,
+        ),
+        Experiment(
             "adding_a_method", "claim 13: a weight outside the exponent", outside, parts=("outside",), selects=False
         ),
         Experiment(
@@ -346,7 +367,7 @@ REGISTRY["claims"] = Experiment(
     "claims",
     "the fifteen claims: the runs of all the others",
     everything,
-    parts=core.PARTS,
+    parts=CLAIMED,
     in_claims=False,
     selects=False,
 )

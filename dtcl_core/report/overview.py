@@ -256,6 +256,16 @@ def _as_run(runs: Sequence[Run], tau_min: float) -> list[Run]:
     ]
 
 
+def agreement(readings: pd.DataFrame) -> str:
+    """How many of the verdicts that both readings give are alike, by level: a sentence on what `Overview.readings` returns."""
+    both = readings[readings.alike != "–"]
+    if both.empty:
+        return "No verdict is given under both readings yet."
+    alike = (both.alike == "yes").groupby(both.level, sort=False).agg(["sum", "count"])
+    counted = "; ".join(f"with {level} {row['sum']} of {row['count']}" for level, row in alike.iterrows())
+    return f"Alike of the verdicts that both readings give: {counted}."
+
+
 def answer(judged: Overview) -> findings.Sentence:
     """What the whole comes to, in four points, each with its numbers from rows: `findings.answer` and the verdicts."""
     points = [*findings.answer(), f"**The claims.** {judged.tallied}"]

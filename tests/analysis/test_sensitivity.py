@@ -5,12 +5,12 @@ from dataclasses import fields, replace
 import pandas as pd
 import pytest
 import torch
+from made_up_rows import made_up
 
 from dtcl_core import evaluate, pretrain, results
 from dtcl_core.analysis import intervals, reported, sensitivity, weight_effects
 from dtcl_core.analysis.sensitivity import GROUPS
 from dtcl_core.config import METRICS, Protocol, Run
-from dtcl_core.data import LABEL_FRACTIONS
 from dtcl_core.experiments import REGISTRY, open_choices, readings, weight_choices
 from dtcl_core.experiments.open_choices import (
     CELLS,
@@ -24,16 +24,6 @@ from dtcl_core.experiments.open_choices import (
 )
 from dtcl_core.launch import local
 from dtcl_core.launch.progress import trainings
-
-
-def made_up(runs, value):
-    """Rows in which every metric of a run is value(run, metric)."""
-    rows = []
-    for run in runs:
-        scores = {metric: value(run, metric) for metric in METRICS}
-        rows.append({"key": run.key, "run": run.to_dict(), "status": "ok", "provenance": {"created": "2026"}, "shard": "s",
-                     "metrics": {str(f): scores for f in LABEL_FRACTIONS}})  # fmt: skip
-    return results.frame(rows)
 
 
 def papers_value(run, metric):

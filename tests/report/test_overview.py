@@ -46,6 +46,9 @@ def test_readings_stand_side_by_side():
     assert found.loc[(11, low), ["alike", "cells"]].tolist() == ["yes", "its own, 0 of 0 lines"]
     assert not {(11, high), (7, low), (13, low)} & {*found.index}, "not judged here, nothing to judge there, of no rows"
     assert found.loc[(1, low), ["first reading", "cells"]].tolist() == ["supported", "the same"]
+    table = judged.readings()
+    said = "Alike of the verdicts that both readings give: with tau_min 0.01 3 of 4; with tau_min 0.05 0 of 5."
+    assert overview.agreement(table) == said and "No verdict" in overview.agreement(table[table.alike == "–"])
 
 
 def test_the_card_counts_the_configurations_behind_a_claim():
