@@ -32,6 +32,7 @@ WEIGHT_FIELDS = tuple(
 )
 METRICS = ("test_id", "test_ood", "d_test_id")
 COLUMNS = ("specification", "method", "against", "metric", "mean", "low", "high", "n")
+MOVES = ("change", "method", "epochs", "sigma", "before", "after", "moved", "low", "high", "n")
 
 
 def protocols(rows: Iterable[Mapping[str, Any]]) -> dict[str, Protocol]:
@@ -88,10 +89,9 @@ def effects(frame: pd.DataFrame, of: Mapping[str, Protocol]) -> pd.DataFrame:
         (frame.label_fraction == selection.SELECTION_FRACTION) & (frame.status == "ok") & frame.projector.isna()
     ]
     rows = rows[rows.epochs >= open_choices.SHORT_EPOCHS]  # shorter ones prove that something works, nothing else
-    seen = [
-        m in PROPOSED and Evidence.is_calibrated(a, b) for m, a, b in zip(rows.method, rows.tau_alpha, rows.tau_beta)
-    ]
-    rows = rows[[not calibrated for calibrated in seen]]
+    rows = rows[~(rows.method.isin(PROPOSED) & _calibrated(rows))]
+    if rows.empty:
+        return pd.DataFrame(columns=list(COLUMNS))
     rows = rows.assign(shared=[without_weight(of[name]) for name in rows.protocol])
     others = rows[rows.method.isin(BASELINES)].drop_duplicates(
         ["shared", "epochs", "sigma", "method", "tau_alpha", "lambda_", "seed"]
@@ -115,6 +115,13 @@ def effects(frame: pd.DataFrame, of: Mapping[str, Protocol]) -> pd.DataFrame:
         for method, part in mine.groupby("method"):
             lines += [(title, method, *line) for line in _compared(part, chosen)]
     return pd.DataFrame(lines, columns=list(COLUMNS))
+
+
+def _calibrated(rows: pd.DataFrame) -> pd.Series:
+    """Whether each row is of a cell that calibration may look at, for a proposed method."""
+    return pd.Series(
+        [Evidence.is_calibrated(a, b) for a, b in zip(rows.tau_alpha, rows.tau_beta)], rows.index, dtype=bool
+    )
 
 
 def _selected(rows: pd.DataFrame, whose: str) -> pd.DataFrame:
@@ -159,13 +166,15 @@ def moves(frame: pd.DataFrame, of: Mapping[str, Protocol], metric: str = "test_i
         metric: of which accuracy.
 
     Returns:
-        Columns: change, method, epochs, sigma, before, after (means), moved, low, high, n (seeds).
+        `MOVES`: before and after are means, n counts seeds.
     """
     rows = frame[
         (frame.label_fraction == selection.SELECTION_FRACTION) & (frame.status == "ok") & frame.method.isin(PROPOSED)
     ]
     rows = rows[rows.epochs >= open_choices.SHORT_EPOCHS]
-    rows = rows[[not Evidence.is_calibrated(a, b) for a, b in zip(rows.tau_alpha, rows.tau_beta)]]
+    rows = rows[~_calibrated(rows)]
+    if rows.empty:
+        return pd.DataFrame(columns=list(MOVES))
     named = {name: name_of(protocol) for name, protocol in of.items()}
     shared = {name: without_weight(protocol) for name, protocol in of.items()}
     rows = rows.assign(change=[named[p][1] for p in rows.protocol], shared=[shared[p] for p in rows.protocol])
@@ -176,6 +185,5 @@ def moves(frame: pd.DataFrame, of: Mapping[str, Protocol], metric: str = "test_i
     for setting, part in both.groupby(["change", "method", "epochs", "sigma"]):
         by_seed = part.assign(moved=part[metric] - part.before).groupby("seed")[["before", metric, "moved"]].mean()
         lines.append((*setting, by_seed.before.mean(), by_seed[metric].mean(), *mean_interval(by_seed.moved.tolist())))
-    columns = ["change", "method", "epochs", "sigma", "before", "after", "moved", "low", "high", "n"]
-    table = pd.DataFrame(lines, columns=columns)
+    table = pd.DataFrame(lines, columns=list(MOVES))
     return table.sort_values("moved", key=lambda moved: -moved.abs(), kind="stable", ignore_index=True)

@@ -14,7 +14,7 @@ from dataclasses import replace
 import pandas as pd
 
 from ..config import Protocol, Run
-from ..experiments.core import PROPOSED, UNSTATED, UNSTATED_SEEDS
+from ..experiments.core import PROPOSED, UNSTATED
 from .contrasts import BASELINES, best_elsewhere
 from .intervals import mean_interval, p_value
 from .selection import SELECTION_FRACTION
@@ -47,11 +47,16 @@ def effects(frame: pd.DataFrame, runs: Iterable[Run]) -> pd.DataFrame:
         best baseline's, for D-Test-ID of less. A line `AS_IT_IS` a method and accuracy comes first; choices without rows are left out.
     """
     runs = list(runs)
-    plain = next(run.protocol for run in runs if run.method not in PROPOSED)
+    plain = next((run.protocol for run in runs if run.method not in PROPOSED), Protocol())
     choices = {run.key: choice_of(run.protocol, plain) if run.method in PROPOSED else AS_IT_IS for run in runs}
-    rows = frame[(frame.label_fraction == SELECTION_FRACTION) & (frame.status == "ok")]
-    seeds = set(UNSTATED_SEEDS) & set(rows.seed) or set(rows.seed)  # short runs have seeds of their own
-    rows = rows[rows.seed.isin(seeds)].assign(choice=lambda table: table.key.map(choices)).dropna(subset="choice")
+    changed = [run for run in runs if choices[run.key] in UNSTATED]  # which tell the cells, and the seeds
+    cells, seeds = {(run.method, run.tau_alpha, run.tau_beta) for run in changed}, {run.seed for run in changed}
+    rows = frame[(frame.label_fraction == SELECTION_FRACTION) & (frame.status == "ok") & frame.seed.isin(seeds)]
+    mine = pd.Series(
+        [cell in cells for cell in zip(rows.method, rows.tau_alpha, rows.tau_beta)], rows.index, dtype=bool
+    )
+    rows = rows[mine | ~rows.method.isin(PROPOSED)]
+    rows = rows.assign(choice=rows.key.map(choices)).dropna(subset="choice")
     by = {cell: part.drop_duplicates("seed").set_index("seed") for cell, part in rows.groupby(["method", "choice"])}
     lines, tested = [], []
     for choice in (AS_IT_IS, *UNSTATED):

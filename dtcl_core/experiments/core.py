@@ -72,7 +72,7 @@ FOLLOWED: Cell = {"tau_alpha": 0.125, "tau_beta": 0.1}  # the paper draws its te
 UNSTATED: Mapping[str, Mapping[str, Any]] = {  # what the paper does not say of the domain weight, beside tau_min
     "weight gradient": {"weight_gradient": True},
     "strong penalty": {"discriminator_l2": 100.0},
-    "anchor's domain": {"posterior_view": "anchor_view"},
+    "other view": {"posterior_view": "anchor_view"},
     "100 steps of Adam": {"discriminator_fit": "adam"},
     "augmented images": {"discriminator_inputs": "augmented"},
     "training mode": {"discriminator_mode": "train"},

@@ -340,7 +340,7 @@ REGISTRY = {
             "questions",
             "what the paper does not say of the weight, one choice at a time in what was selected",
             unstated,
-            parts=("fresh", "unstated"),
+            parts=(*SEARCHED, "fresh", "unstated"),
             in_claims=False,
             selects=False,
         ),

@@ -1,4 +1,4 @@
-"""Questions to the authors: what the paper leaves unsaid, in the order of how much it moves the answer."""
+"""Questions to the authors: what the paper leaves unsaid, each by how much it moves the answer."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from ..analysis import calibration
+from ..analysis import calibration, unstated
 from ..analysis.intervals import paired_difference
 from ..analysis.selection import SELECTION_FRACTION
 from ..methods import ALL_METHODS
+from . import forest
+from .html_tables import interval_text
 from .style import METRIC_TITLES
 
 QUESTIONS: Mapping[str, str] = {  # by the field of `config.Protocol`, as `specifications` names it
@@ -19,17 +21,29 @@ QUESTIONS: Mapping[str, str] = {  # by the field of `config.Protocol`, as `speci
     "discriminator inputs": "Is it fitted on clean images or on augmented views?",
     "discriminator mode": "Are embeddings for it computed with batch statistics and dropout, or without?",
     "discriminator features": "Does it see embeddings as they are, or scaled to length one?",
-    "posterior view": "Whose domain does it judge for a pair: the negative's, or the anchor's?",
+    "posterior view": "Which of a negative's two views does it judge: the one that the loss compares, or the other?",
     "weight gradient": "Does the loss's gradient pass through the weight?",
 }
 TRIED: Mapping[str, str] = {  # changes as `specifications` names them, in a reader's words
     "weight gradient True": "it does",
     "discriminator l2 100": "a penalty of 100",
-    "posterior view anchor_view": "the anchor's",
+    "posterior view anchor_view": "the other",
     "discriminator fit adam, discriminator steps 1000": "1000 steps of Adam",
+    "discriminator fit adam": "100 steps of Adam",
     "discriminator inputs augmented": "on augmented views",
     "discriminator mode train": "with both",
     "discriminator features l2": "scaled to length one",
+}
+
+CHANGED: Mapping[str, str] = {  # what `core.UNSTATED` changes, in a reader's words
+    unstated.AS_IT_IS: "nothing",
+    "weight gradient": "the loss's gradient passes through the weight",
+    "strong penalty": "the discriminator has a penalty of 100, not 1",
+    "other view": "it judges the other view of a negative",
+    "100 steps of Adam": "it is trained by 100 steps of Adam an epoch, not to convergence",
+    "augmented images": "it is fitted on augmented views, not on clean images",
+    "training mode": "it sees embeddings made with batch statistics and dropout",
+    "directions": "it sees embeddings scaled to length one",
 }
 
 OF_ALL: Mapping[
@@ -77,6 +91,45 @@ def table(moved: pd.DataFrame) -> pd.DataFrame:
             lines.append((field != "tau_min", -abs(most.moved), question, *effect))
     columns = ["question", "tried", "method", "before", "after", "difference", "low", "high", "n", "epochs"]
     return pd.DataFrame([line[2:] for line in sorted(lines, key=lambda line: line[:2])], columns=columns)
+
+
+def in_selected(effects: pd.DataFrame, metric: str = unstated.DECIDING) -> pd.DataFrame:
+    """One line a choice and method: what it moves in the cell that was selected, and the lead that is left.
+
+    Args:
+        effects: as from `unstated.effects`.
+        metric: of which accuracy.
+
+    Returns:
+        Columns: method, changed, after (mean accuracy), difference with its interval and n, moves, and over the best baseline: the
+        lead with its interval, as text. By method, the default first, then the largest difference.
+    """
+    part = effects[effects.metric == metric]
+    leads = [
+        "–" if m != m else interval_text(m, a, b, True) for m, a, b in zip(part.lead, part.lead_low, part.lead_high)
+    ]
+    table = part.assign(changed=part.choice.map(CHANGED), lead=leads, size=-part.moved.abs().fillna(9.0))
+    table = table.sort_values(["method", "size"], kind="stable").rename(columns={"moved": "difference"})
+    shown = table[["method", "changed", "after", "difference", "low", "high", "n", "moves", "lead"]]
+    return shown.rename(columns={"lead": "over the best baseline"}).reset_index(drop=True)
+
+
+def lines(effects: pd.DataFrame, metric: str = unstated.DECIDING) -> pd.DataFrame:
+    """What `forest.draw` shows of `unstated.effects`: by method and choice, what it moves and the lead that is left.
+
+    Returns:
+        `forest.COLUMNS`; hollow where the rule says that nothing moves.
+    """
+    found = []
+    for line in effects[effects.metric == metric].itertuples():
+        group, what = ALL_METHODS[line.method].title, CHANGED[line.choice]
+        if line.n > 1:
+            found.append((group, what, "moves it by", line.moved, line.low, line.high, line.n, line.moves == "yes"))
+        if line.lead_low == line.lead_low:
+            found.append(
+                (group, what, "lead over the best baseline", line.lead, line.lead_low, line.lead_high, 0, True)
+            )
+    return pd.DataFrame(found, columns=list(forest.COLUMNS)).sort_values("group", kind="stable", ignore_index=True)
 
 
 def seen_by_all(readings: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
