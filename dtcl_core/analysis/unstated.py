@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pandas as pd
 
@@ -58,7 +59,8 @@ def effects(frame: pd.DataFrame, runs: Iterable[Run]) -> pd.DataFrame:
     rows = rows[mine | ~rows.method.isin(PROPOSED)]
     rows = rows.assign(choice=rows.key.map(choices)).dropna(subset="choice")
     by = {cell: part.drop_duplicates("seed").set_index("seed") for cell, part in rows.groupby(["method", "choice"])}
-    lines, tested = [], []
+    lines: list[list[Any]] = []
+    tested: list[tuple[int, float]] = []
     for choice in (AS_IT_IS, *UNSTATED):
         for method in (name for name in PROPOSED if (name, choice) in by and (name, AS_IT_IS) in by):
             for metric in METRICS:

@@ -29,7 +29,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -72,11 +71,11 @@ FOLLOWED: Cell = {"tau_alpha": 0.125, "tau_beta": 0.1}  # the paper draws its te
 UNSTATED: Mapping[str, Mapping[str, Any]] = {  # what the paper does not say of the domain weight, beside tau_min
     "weight gradient": {"weight_gradient": True},
     "strong penalty": {"discriminator_l2": 100.0},
-    "other view": {"posterior_view": "anchor_view"},
     "100 steps of Adam": {"discriminator_fit": "adam"},
     "augmented images": {"discriminator_inputs": "augmented"},
-    "training mode": {"discriminator_mode": "train"},
     "directions": {"discriminator_features": "l2"},
+    "training mode": {"discriminator_mode": "train"},
+    "other view": {"posterior_view": "anchor_view"},
 }
 SEEDS = (0, 1, 2, 3, 4)
 SEARCH_SEEDS, FURTHER_SEEDS = SEEDS[:2], SEEDS[2:]  # where hyperparameters are searched
@@ -182,12 +181,8 @@ def parts(protocol: Protocol, validation: Validation) -> dict[str, list[Run]]:
         validation: see `Validation`.
     """
 
-    def made(
-        e: Entry, cells: Iterable[Cell], sigmas: Iterable[float], seeds: Iterable[int],
-        changes: Mapping[str, Any] = MappingProxyType({}), **more: Any,
-    ) -> list[Run]:  # fmt: skip
-        shared = changed(protocol, **changes)
-        return [e.run(shared, c, sigma, seed, **more) for sigma in sigmas for c in cells for seed in seeds]
+    def made(e: Entry, cells: Iterable[Cell], sigmas: Iterable[float], seeds: Iterable[int], **more: Any) -> list[Run]:
+        return [e.run(protocol, c, sigma, seed, **more) for sigma in sigmas for c in cells for seed in seeds]
 
     def chosen(e: Entry, cells: Sequence[Cell], sigma: float, seeds: Sequence[int], count: int, **m: Any) -> list[Cell]:
         return best(cells, lambda cell: made(e, [cell], [sigma], seeds, **m), validation, count)
@@ -211,8 +206,10 @@ def parts(protocol: Protocol, validation: Validation) -> dict[str, list[Run]]:
         if e.tau_min == TAU_MINS[0]:
             batch = {"discriminator": "batch"}
             found["batches"] += made(e, two, SIGMAS, SPREAD_SEEDS, **batch)
-            for changes in UNSTATED.values():
-                found["unstated"] += made(e, one, [SIGMA], UNSTATED_SEEDS, changes)
+            others = [changed(protocol, **changes) for changes in UNSTATED.values()]
+            found["unstated"] += [
+                e.run(p, cell, SIGMA, seed) for p in others for cell in one for seed in UNSTATED_SEEDS
+            ]
             for sigma in SIGMAS:
                 found["both"] += made(e, chosen(e, two, sigma, SPREAD_SEEDS, 1, **batch), [sigma], END_SEEDS, **batch)
             for sigma in OTHERS:

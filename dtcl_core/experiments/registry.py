@@ -120,14 +120,14 @@ def heads_and_temperatures(preset: str) -> list[Setting]:
 
 def unstated(preset: str) -> list[Setting]:
     """The proposed methods with each choice about the weight changed alone (`core.UNSTATED`), and what they are compared with."""
-    weighted = [
+    weighted: list[Setting] = [
         {"method": method, **cell, "protocol": changes}
         for changes in ({}, *core.UNSTATED.values())
         for method, cell in weight_choices.PAPER_CELLS.items()
     ]
-    plain = [{"method": name, "tau_alpha": 0.1} for name in ("standard", "same_domain")]
-    penalised = [{"method": name, "tau_alpha": 0.1, "lambda_": 0.1} for name in core.PENALISED]
-    return [{"sigma": core.SIGMA, **setting} for setting in (*weighted, *plain, *penalised)]
+    plain: list[Setting] = [{"method": name, "tau_alpha": 0.1} for name in ("standard", "same_domain")]
+    plain += [{"method": name, "tau_alpha": 0.1, "lambda_": 0.1} for name in core.PENALISED]
+    return [{"sigma": core.SIGMA, **setting} for setting in (*weighted, *plain)]
 
 
 FOLLOWED = {"method": "dw_pairs", "sigma": 50.0, **weight_choices.OFF_FLOOR, "discriminator": "global"}

@@ -266,6 +266,57 @@ def agreement(readings: pd.DataFrame) -> str:
     return f"Alike of the verdicts that both readings give: {counted}."
 
 
+HANGS = findings.Finding(  # at the head of the chapter on claims
+    "2026-11-25",
+    "how a claim fares hangs on what the paper leaves open. That both methods beat every baseline (claim 1) is supported in {led} of"
+    " {ways} ways to read it (two levels of tau_min, our reading and the one that was taken first): {where}. That they hide the"
+    " domain better than most baselines (2) is contradicted in all {ways}. Of {levels} claims judged at both levels, {same_levels} have one verdict; of"
+    " {readings} verdicts given under both readings, {same_readings} are alike.",
+    lambda rows: {},
+    lambda x: (
+        0 < x["led"] < x["ways"]
+        and x["hidden"] == x["ways"]
+        and x["same_levels"] < x["levels"]
+        and x["same_readings"] < x["readings"]
+    ),
+)
+
+
+def hangs_on(judged: Overview, readings: pd.DataFrame) -> findings.Sentence:
+    """How far verdicts depend on the level of tau_min and on the reading, from what `Overview.readings` returns.
+
+    Raises:
+        ValueError: if the verdicts do not bear the sentence.
+    """
+    low, *others = judged.rulings.values()
+    both = [number for number in low if all(number in other for other in others)]
+    told = readings[readings.alike != "–"]
+
+    def ways(number: int) -> pd.DataFrame:
+        mine = readings[readings.claim == number]
+        parts = {"our reading": mine["verdict"], "the first": mine["first reading"]}
+        return pd.DataFrame(
+            [(name, level, word) for name, words in parts.items() for level, word in zip(mine.level, words)],
+            columns=["reading", "level", "word"],
+        )
+
+    first, second = ways(1), ways(2)
+    led = first[first.word == verdicts.SUPPORTED]
+    numbers = {
+        "ways": len(first),
+        "led": len(led),
+        "where": " and ".join(f"{line.reading} with {line.level}" for line in led.itertuples()),
+        "hidden": int((second.word == verdicts.CONTRADICTED).sum()),
+        "levels": len(both),
+        "same_levels": sum(len({found[number].word for found in judged.rulings.values()}) == 1 for number in both),
+        "readings": len(told),
+        "same_readings": int((told.alike == "yes").sum()),
+    }
+    return findings.Sentence(
+        f"**Found, {HANGS.date}:** {replace(HANGS, numbers=lambda rows: numbers).sentence(findings.NO_ROWS)}"
+    )
+
+
 def answer(judged: Overview) -> findings.Sentence:
     """What the whole comes to, in four points, each with its numbers from rows: `findings.answer` and the verdicts."""
     points = [*findings.answer(), f"**The claims.** {judged.tallied}"]

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pandas as pd
+import pytest
 
 from dtcl_core import results
 from dtcl_core.analysis import verdicts
@@ -49,6 +50,30 @@ def test_readings_stand_side_by_side():
     table = judged.readings()
     said = "Alike of the verdicts that both readings give: with tau_min 0.01 3 of 4; with tau_min 0.05 0 of 5."
     assert overview.agreement(table) == said and "No verdict" in overview.agreement(table[table.alike == "–"])
+
+
+def of_two_readings(first=("mixed", "supported"), second="contradicted", then="mixed"):
+    """Claims 1 and 2 under two levels: of the first by level, of the second alike; and under the first reading."""
+    low, high = "tau_min 0.01", "tau_min 0.05"
+    now = {low: rulings("mixed", _1=first[0], _2=second), high: rulings("mixed", _1=first[1], _2=second)}
+    judged = Overview([], pd.DataFrame(), now, {}, {level: rulings(then, _2="contradicted") for level in now})
+    return judged, judged.readings()
+
+
+def test_how_far_verdicts_hang_on_the_reading_is_counted():
+    said = overview.hangs_on(*of_two_readings(then="inconclusive")).text
+    assert "in 1 of 4 ways" in said and "our reading with tau_min 0.05." in said and "contradicted in all 4" in said
+    assert (
+        "5 claims judged at both levels, 4 have one verdict" in said
+        and "10 verdicts given under both readings, 2 are" in said
+    )
+    for other in (
+        {"first": ("supported", "supported"), "then": "supported"},
+        {"first": ("mixed", "mixed")},
+        {"second": "mixed"},
+    ):
+        with pytest.raises(ValueError, match="no longer true of the rows"):
+            overview.hangs_on(*of_two_readings(**other))
 
 
 def test_the_card_counts_the_configurations_behind_a_claim():
