@@ -36,7 +36,7 @@ def settings(preset: str) -> list[dict[str, Any]]:
 
     Under the default choice `OFF_FLOOR` is beside them.
     """
-    names = list(CHOICES)[: 2 if preset == "smoke" else None]
+    names = list(CHOICES)[: 2 if preset in ("smoke", "first") else None]  # of the first reading no more was run
     weighted = [(name, method, cell) for name in names for method in PAPER_CELLS for cell in PAPER_CELLS.values()]
     return [
         *({"method": method, **cell, "protocol": CHOICES[name]} for name, method, cell in weighted),

@@ -183,13 +183,14 @@ def test_missing_runs_are_all_that_is_said_of_them(capsys):
 
 
 def test_a_finding_about_a_part_waits_for_that_part_alone(capsys):
-    runs, measured = notebook.obtain("weight_choices", "first", False, "auto")
-    part = findings.load("weight_choices")
-    measured = measured[measured.key.isin(part.measured.key)]
-    findings.show("weight_choices", runs, measured)
+    runs, measured = notebook.obtain("temperature", PRESET, False, "auto", level=Protocol().tau_min)
+    part = [run for run in runs if FINDINGS["temperature"].about(run)]
+    measured = measured[measured.key.isin({run.key for run in part})]
+    assert 0 < len(part) < len(runs)
+    findings.show("temperature", runs, measured)
     told = capsys.readouterr().out
-    assert told.startswith(f"not yet run: {len(runs) - len(part.runs)} of {len(runs)}\n") and "Found, " in told
-    findings.show("weight_choices", runs, measured[measured.key != part.runs[0].key])
+    assert told.startswith(f"not yet run: {len(runs) - len(part)} of {len(runs)}\n") and "Found, " in told
+    findings.show("temperature", runs, measured[measured.key != part[0].key])
     assert "Found" not in capsys.readouterr().out
 
 
