@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from ..analysis.intervals import Interval, holm_confidences, mean_interval, p_value, paired_difference
-from ..config import METRICS, Run
+from ..config import METRICS, Protocol, Run
 from ..experiments import REGISTRY
 from ..launch import local
+from ..methods import ALL_METHODS
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 NOT_MEASURED = "not measured"
 EQUIVALENT = 0.02  # largest difference in accuracy that counts as none
+FULL_STACK = 6  # runs from which on a stack costs about what it may
 LINEAR = 1.05  # a stack of twice the runs costs twice as much; a few hundredths are what rounds differ by
 PRECISION_METRICS = ("validation", "test_id", "test_ood", "d_test_id")
 
@@ -170,6 +173,30 @@ def core_hours(folder: Path | None = None) -> float:
         return float("nan")
     epochs = sum(run.protocol.epochs for run in papers_runs())
     return epochs * best(frame, name) / 3600
+
+
+def rows_pace(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    """What stored rows took on one thread of each processor, whatever else it did: full runs by the trunk, without colour jitter.
+
+    Args:
+        rows: as from `results.Store.rows`.
+
+    Returns:
+        Columns: processor, runs, seconds a run-epoch (median), lower and upper quartile, and core-hours of `papers_runs` at that pace.
+    """
+    took: dict[str, list[float]] = {}
+    for row in rows:
+        run, was = Run.from_dict(row["run"]), row["provenance"]
+        if was.get("trunk") and was.get("threads") == 1 and run.protocol.epochs == Protocol().epochs:
+            if not ALL_METHODS[run.method].jitter and was["stack"] >= FULL_STACK:
+                took.setdefault(was["device_name"], []).append(was["seconds"] / run.protocol.epochs)
+    epochs = sum(run.protocol.epochs for run in papers_runs())
+    lines = []
+    for processor, paces in sorted(took.items()):
+        low, middle, high = np.quantile(paces, [0.25, 0.5, 0.75])
+        lines.append((processor, len(paces), middle, low, high, epochs * middle / 3600))
+    columns = ["processor", "runs", "seconds a run-epoch", "lower quartile", "upper quartile", "core-hours"]
+    return pd.DataFrame(lines, columns=columns)
 
 
 def trunk_over_floor(folder: Path | None = None) -> float:
