@@ -16,6 +16,7 @@ from ...results import default_store
 from .. import benchmarked, heads, levels, notebook, tables
 from .finding import FRACTIONS, LEVELS, METHODS, PRESET, Numbers, Rows, named, short
 
+OWN_FIRST_SEED = 110  # of the chapter on losses: those before were looked at while its code was written
 RAISED = "tau_min 0.05"  # of `weight_choices.CHOICES`
 TAU, LOWER_TAU, HIGHER_TAU = 0.1, 0.05, 0.15  # of `adaptive`
 PROJECTORS = ("linear", "mlp")
@@ -190,6 +191,24 @@ def compared(_: Rows) -> Numbers:
         special = mine.specification.str.contains(f"{RAISED}|sigma {max(core.SIGMAS):g}\\b")
         numbers[f"{name}_special"] = ((mine.low > 0) & special).sum()
     return numbers | {"seeds": contrasts.MIN_SEEDS, "widest": max(core.SIGMAS)}
+
+
+def elsewhere(_: Rows) -> Numbers:
+    """What the losses bring on another data set (the chapter on them): differences to InfoNCE, and how often the first seeds told more."""
+    found = pd.DataFrame(results.entries(results.default_path() / "own_data", ("loss", "seed", "epochs", "code")))
+    later = {True: "", False: "_before"}
+    numbers: dict[str, Any] = {}
+    for settled, part in found.groupby(found.seed >= OWN_FIRST_SEED):
+        for metric in ("unseen_color", "seen_colors", "domain"):
+            by = part.pivot(index="seed", columns="loss", values=metric)
+            told = [contrasts.mean_interval((by[loss] - by["InfoNCE"]).tolist()) for loss in by if loss != "InfoNCE"]
+            name = f"{metric}{later[bool(settled)]}"
+            numbers |= {f"{name}_least": min(d.mean for d in told), f"{name}_most": max(d.mean for d in told)}
+            numbers |= {f"{name}_clear": sum(d.low > 0 or d.high < 0 for d in told), "losses": len(told)}
+            means = by.mean()
+            numbers |= {f"{name}_plain": means["InfoNCE"], f"{name}_low": means.drop("InfoNCE").min()}
+            numbers |= {f"{name}_high": means.drop("InfoNCE").max(), f"n{later[bool(settled)]}": len(by)}
+    return numbers
 
 
 def pace(_: Rows) -> Numbers:

@@ -13,6 +13,7 @@ from .others import (
     behind_a_head,
     compared,
     convergence,
+    elsewhere,
     floors,
     headed,
     hiding,
@@ -348,6 +349,17 @@ PAGES: Mapping[str, Finding] = {  # by page, of what it shows beside the runs of
         lambda x: x["standard_led"] / x["standard"] > x["best_led"] / x["best"] + 0.15
         and x["best_clear"] == x["best_special"] > 0
         and x["best_behind"] > 0,
+    ),
+    "losses": Finding(
+        "2026-11-25",
+        "on digits of another data set the {losses} losses that are told the domain read the seen colours better than InfoNCE, by"
+        " {seen_colors_least:.3f} to {seen_colors_most:.3f}, and leave less of the colour in the embedding: a probe names it with"
+        " {domain_low:.2f} to {domain_high:.2f}, after InfoNCE with {domain_plain:.2f}. On the unseen colour none can be told from it"
+        " ({unseen_color_least:+.3f} to {unseen_color_most:+.3f}, {n} seeds), although on {n_before} earlier seeds all could.",
+        elsewhere,
+        lambda x: x["seen_colors_clear"] == x["domain_clear"] == x["unseen_color_before_clear"] == x["losses"]
+        and x["seen_colors_least"] > 0 > x["domain_most"]
+        and x["unseen_color_clear"] == 0,
     ),
     "speed": Finding(
         "2026-11-23",
