@@ -12,6 +12,7 @@ from dtcl_core.config import Protocol
 from dtcl_core.experiments import REGISTRY
 from dtcl_core.experiments.core import PROPOSED
 from dtcl_core.report import figures, levels, notebook
+from dtcl_core.report.findings.finding import WITHOUT_LEVEL
 
 ROOT = Path(__file__).resolve().parents[2]
 LOW, HIGH = Protocol(), replace(Protocol(), tau_min=0.05)
@@ -93,9 +94,6 @@ def test_lines_along_the_temperature_are_means_over_tau_beta_of_each_seed_and_le
     assert [line.get_linestyle() for line in figure.axes[0].lines[:2]] == ["-", "--"]
     nothing = levels.along_temperature(runs, rows[:0], ["test_id"], [0.5, 1.0], 0.01)
     assert nothing.empty and list(nothing) == list(lines)
-
-
-WITHOUT_LEVEL = ("claims", "questions")  # the first shows both levels, the second changes choices under one
 
 
 @pytest.mark.parametrize("name", [name for name, e in REGISTRY.items() if e.parts and name not in WITHOUT_LEVEL])

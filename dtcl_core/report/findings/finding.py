@@ -17,6 +17,10 @@ PRESET = "core"  # whose runs the findings are about
 METHODS = contrasts.PROPOSED
 LEVELS = dict(zip(("low", "raised"), core.TAU_MINS))
 FRACTIONS = {"few": 0.01, "some": 0.1, "all": 1.0}
+WITHOUT_LEVEL = (
+    "claims",
+    "questions",
+)  # chapters that take no level: one shows both, one changes choices under the first
 Numbers = Mapping[str, Any]
 
 
@@ -113,7 +117,8 @@ class Sentence:
 
 def obtained(experiment: str, preset: str, every: bool = False) -> tuple[Sequence[Run], pd.DataFrame]:
     """Runs and rows as the chapter has them without other parameters: of one level of tau_min, where it takes one; or of every."""
-    level = Protocol().tau_min if REGISTRY[experiment].parts and experiment != "claims" and not every else None
+    one = REGISTRY[experiment].parts and experiment not in WITHOUT_LEVEL and not every
+    level = Protocol().tau_min if one else None
     return notebook.obtain(experiment, preset, False, "auto", level=level)
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 
 from ... import results
-from ...analysis import calibration, contrasts, learned, selection, specifications, weight_effects
+from ...analysis import calibration, contrasts, learned, selection, specifications, unstated, weight_effects
 from ...analysis.claims import CLAIMS
 from ...config import Protocol
 from ...experiments import core, readings, weight_choices
 from ...results import default_store
-from .. import benchmarked, heads, levels, notebook, tables
+from .. import benchmarked, heads, levels, notebook, questions, tables
 from .finding import FRACTIONS, LEVELS, METHODS, PRESET, Numbers, Rows, named, short
 
 OWN_FIRST_SEED = 110  # of the chapter on losses: those before were looked at while its code was written
@@ -191,6 +191,31 @@ def compared(_: Rows) -> Numbers:
         special = mine.specification.str.contains(f"{RAISED}|sigma {max(core.SIGMAS):g}\\b")
         numbers[f"{name}_special"] = ((mine.low > 0) & special).sum()
     return numbers | {"seeds": contrasts.MIN_SEEDS, "widest": max(core.SIGMAS)}
+
+
+def left_open(rows: Rows) -> Numbers:
+    """What the unstated choices about the weight move on Test-ID (`unstated.effects`), and the leads that they leave."""
+    found = unstated.effects(rows.measured, rows.runs)
+    found = found[found.metric == unstated.DECIDING]
+    own, others = found[found.choice == unstated.AS_IT_IS].set_index("method"), found[found.choice != unstated.AS_IT_IS]
+    numbers: dict[str, Any] = {"tested": int((others.moves != "–").sum()), "moving": int((others.moves == "yes").sum())}
+    numbers |= {"n": int(others.n.min()), "choices": others.choice.nunique()}
+    for method in METHODS:
+        mine, name = others[others.method == method], short(method)
+        most = mine.loc[mine.moved.abs().idxmax()]
+        numbers |= named(name, most.rename({"moved": "mean"})) | {f"{name}_what": questions.CHANGED[most.choice]}
+        numbers |= {
+            f"{name}_own": own.after[method],
+            f"{name}_after": most.after,
+            f"{name}_moves": int((mine.moves == "yes").sum()),
+        }
+        numbers |= {
+            f"{name}_lead": own.lead[method],
+            f"{name}_lead_least": mine.lead.min(),
+            f"{name}_lead_most": mine.lead.max(),
+        }
+        numbers |= {f"{name}_clear": int((mine.lead_low > 0).sum()), f"{name}_behind": int((mine.lead_high < 0).sum())}
+    return numbers
 
 
 def elsewhere(_: Rows) -> Numbers:
