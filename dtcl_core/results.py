@@ -276,12 +276,13 @@ class Store:
     def _trace_path(self, key: str) -> Path:
         return self.traces_path / f"{key}.json"
 
-    def rows(self) -> dict[str, dict[str, Any]]:
-        """The winning row of every key. Lines that cannot be trusted are left out with a warning that names them."""
-        return pickle.loads(pickle.dumps(self.shared_rows()))  # the caller's own, to change as they like
+    def rows(self, shared: bool = False) -> dict[str, dict[str, Any]]:
+        """The winning row of every key. Lines that cannot be trusted are left out with a warning that names them.
 
-    def shared_rows(self) -> dict[str, dict[str, Any]]:
-        """The same faster, for those who only look: rows that this process has read before are the same objects, not to be changed."""
+        Args:
+            shared: rows that this process has read before are the same objects, which saves time and are not to be changed;
+                otherwise they are the caller's own.
+        """
         best: dict[str, tuple[tuple, dict[str, Any]]] = {}
         pinned = self.pinned()
         self.conflicts = {}
@@ -313,7 +314,8 @@ class Store:
             if best[key][1]["digest"] not in pinned[key]:
                 missing = f"the pinned row of run {key} is not here; that of {best[key][1]['shard']} is shown instead."
                 warnings.warn(missing, stacklevel=2)
-        return {key: row for key, (_, row) in best.items()}
+        found = {key: row for key, (_, row) in best.items()}
+        return found if shared else pickle.loads(pickle.dumps(found))
 
     def pinned(self) -> dict[str, set[str]]:
         """The digests of pinned rows, by key: mostly one each, and two where branches that pinned either were merged."""
@@ -326,7 +328,7 @@ class Store:
 
     def pin(self) -> int:
         """Pin every row that wins now, and no other; returns how many these are."""
-        rows = self.shared_rows()
+        rows = self.rows(shared=True)
         write_whole("".join(f"{key} {rows[key]['digest']}\n" for key in sorted(rows)), self.pinned_path)
         return len(rows)
 
@@ -355,7 +357,7 @@ class Store:
 
     def missing(self, runs: Iterable[Run], traced: Callable[[Run], bool] = lambda run: False) -> list[Run]:
         """Those of `runs` that have no row yet, or no trace where `traced` asks for one; each once, in order."""
-        present = self.shared_rows()
+        present = self.rows(shared=True)
         return [
             run
             for key, run in {run.key: run for run in runs}.items()
@@ -364,7 +366,7 @@ class Store:
 
     def load(self, runs: Iterable[Run] | None = None) -> pd.DataFrame:
         """The winning rows as a data frame, one line a run and label fraction; see `load`."""
-        present = self.shared_rows()
+        present = self.rows(shared=True)
         wanted = present.values() if runs is None else [present[r.key] for r in runs if r.key in present]
         return frame(wanted)
 

@@ -78,6 +78,8 @@ def test_a_line_is_checked_once_a_process_and_again_when_it_differs(store, monke
     first[Run(seed=0).key]["metrics"]["0.01"]["test_id"] = 2.0
     again = store.rows()
     assert len(checked) == 3 and again[Run(seed=0).key]["metrics"] == row(Run(seed=0))["metrics"], "rows are one's own"
+    one, other = (store.rows(shared=True)[Run(seed=0).key]["metrics"] for _ in range(2))
+    assert one is other and len(checked) == 3
     path.write_text(path.read_text().replace('"seed": 1,', '"seed": 4,'))
     for _ in range(2):
         with pytest.warns(UserWarning, match="line 2 is left out"):

@@ -64,7 +64,7 @@ def probed(runs: Iterable[Run], store: Store, fraction: float = 0.01) -> pd.Data
     Returns:
         A line a run and place, with columns `CELL`, seed and `METRICS`; a run that diverged has none.
     """
-    stored = store.shared_rows()
+    stored = store.rows(shared=True)
     sound = {run: stored[run.key] for run in runs if run.key in stored and stored[run.key]["status"] == "ok"}
     return _probed(
         tuple((run, row["provenance"]["created"]) for run, row in sound.items()), store.path, fraction
@@ -74,7 +74,7 @@ def probed(runs: Iterable[Run], store: Store, fraction: float = 0.01) -> pd.Data
 @lru_cache(maxsize=4)  # a page asks several times for the same
 def _probed(sound: tuple[tuple[Run, str], ...], path: Path, fraction: float) -> pd.DataFrame:
     store, lines = Store(path), []
-    stored = store.shared_rows()
+    stored = store.rows(shared=True)
     for run, _ in sound:
         row = stored[run.key]
         places = {"backbone": row["metrics"][str(fraction)]}

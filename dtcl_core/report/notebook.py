@@ -110,7 +110,7 @@ def obtain(
         at_level(first, level)
     if compute_missing:
         compute_all(ask, store, device, record=wants_trace)
-    runs = ask(validation_of(store.shared_rows()))
+    runs = ask(validation_of(store.rows(shared=True)))
     if level is not None:
         runs = at_level(runs, level)
     return runs, store.load(runs)
@@ -153,7 +153,7 @@ def rows_behind(experiment: str | None, preset: str, fresh: bool = False) -> pd.
 
 def rows_of(preset: str) -> dict[str, dict[str, Any]]:
     """The rows of a preset's store, by key, each with all it holds (the draws of labels, say); not to be changed."""
-    return default_store(preset).shared_rows()
+    return default_store(preset).rows(shared=True)
 
 
 def runs_of(experiment: str, preset: str, validation: Validation, **options: object) -> list[Run]:
@@ -204,7 +204,7 @@ def traces(runs: Sequence[Run], preset: str) -> list[Trace]:
 def pictures(runs: Sequence[Run], preset: str) -> dict[tuple[str, float], tuple[pd.DataFrame, float]]:
     """Embeddings of the runs that `learned.pictured` takes of those whose trained network is here, by method and tau_alpha."""
     store = default_store(preset)
-    stored = store.shared_rows()
+    stored = store.rows(shared=True)
     here = [
         run
         for run in runs

@@ -507,7 +507,7 @@ def asked_of_all(preset: str, **options: Any) -> pd.DataFrame:
     Returns:
         Columns: experiment, asked, here. The last line, "claims", has the runs of all of the paper's, each once.
     """
-    lines, present = [], default_store(preset).shared_rows()
+    lines, present = [], default_store(preset).rows(shared=True)
     known = validation_of(present)
     for name in [*(name for name in REGISTRY if name != "claims"), "claims"]:
         experiment = REGISTRY[name]

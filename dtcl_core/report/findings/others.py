@@ -180,7 +180,7 @@ def reading(rows: Rows) -> Numbers:
 def compared(_: Rows) -> Numbers:
     """In how many comparisons of three seeds or more a proposed method leads on Test-ID, and with an interval above zero."""
     found = specifications.effects(
-        results.load(), specifications.protocols(default_store(PRESET).shared_rows().values())
+        results.load(), specifications.protocols(default_store(PRESET).rows(shared=True).values())
     )
     found = found[(found.metric == "test_id") & (found.n >= contrasts.MIN_SEEDS)]
     numbers: dict[str, Any] = {}
