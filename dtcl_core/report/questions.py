@@ -19,7 +19,7 @@ QUESTIONS: Mapping[str, str] = {  # by the field of `config.Protocol`, as `speci
     "discriminator fit": "How is the domain discriminator fitted: to convergence, or by how many steps of which optimiser?",
     "discriminator l2": "Is the discriminator regularised, and how strongly?",
     "discriminator inputs": "Is it fitted on clean images or on augmented views?",
-    "discriminator mode": "Are embeddings for it computed with batch statistics and dropout, or without?",
+    "discriminator mode": "Are the embeddings that it is fitted on computed with batch statistics and dropout, or without?",
     "discriminator features": "Does it see embeddings as they are, or scaled to length one?",
     "posterior view": "Which of a negative's two views does it judge: the one that the loss compares, or the other?",
     "weight gradient": "Does the loss's gradient pass through the weight?",
@@ -42,7 +42,7 @@ CHANGED: Mapping[str, str] = {  # what `core.UNSTATED` changes, in a reader's wo
     "other view": "it judges the other view of a negative",
     "100 steps of Adam": "it is trained by 100 steps of Adam an epoch, not to convergence",
     "augmented images": "it is fitted on augmented views, not on clean images",
-    "training mode": "it sees embeddings made with batch statistics and dropout",
+    "training mode": "it is fitted on embeddings made with batch statistics and dropout",
     "directions": "it sees embeddings scaled to length one",
 }
 

@@ -64,7 +64,7 @@ def test_how_far_verdicts_hang_on_the_reading_is_counted():
     said = overview.hangs_on(*of_two_readings(then="inconclusive")).text
     assert "in 1 of 4 ways" in said and "our reading with tau_min 0.05." in said and "contradicted in all 4" in said
     assert (
-        "5 claims judged at both levels, 4 have one verdict" in said
+        "5 claims that the level touches, 4 have one verdict" in said
         and "10 verdicts given under both readings, 2 are" in said
     )
     for other in (

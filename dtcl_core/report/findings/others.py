@@ -13,10 +13,11 @@ from ...analysis.claims import CLAIMS
 from ...config import Protocol
 from ...experiments import core, readings, weight_choices
 from ...results import default_store
-from .. import benchmarked, heads, levels, notebook, questions, tables
+from .. import benchmarked, heads, levels, notebook, tables
 from .finding import FRACTIONS, LEVELS, METHODS, PRESET, Numbers, Rows, named, short
 
 OWN_FIRST_SEED = 110  # of the chapter on losses: those before were looked at while its code was written
+GRADIENT = "weight gradient"  # of `core.UNSTATED`
 RAISED = "tau_min 0.05"  # of `weight_choices.CHOICES`
 TAU, LOWER_TAU, HIGHER_TAU = 0.1, 0.05, 0.15  # of `adaptive`
 PROJECTORS = ("linear", "mlp")
@@ -194,27 +195,24 @@ def compared(_: Rows) -> Numbers:
 
 
 def left_open(rows: Rows) -> Numbers:
-    """What the unstated choices about the weight move on Test-ID (`unstated.effects`), and the leads that they leave."""
+    """What the unstated choices about the weight move (`unstated.effects`): the gradient's path, and the others together."""
     found = unstated.effects(rows.measured, rows.runs)
-    found = found[found.metric == unstated.DECIDING]
-    own, others = found[found.choice == unstated.AS_IT_IS].set_index("method"), found[found.choice != unstated.AS_IT_IS]
-    numbers: dict[str, Any] = {"tested": int((others.moves != "–").sum()), "moving": int((others.moves == "yes").sum())}
-    numbers |= {"n": int(others.n.min()), "choices": others.choice.nunique()}
+    changed = found[(found.choice != unstated.AS_IT_IS) & (found.metric == unstated.DECIDING)]
+    numbers: dict[str, Any] = {
+        "tested": len(changed), "moving": int((changed.moves == "yes").sum()), "choices": changed.choice.nunique(),
+        "all": len(core.UNSTATED), "n": int(changed.n.min()), "level": Protocol().tau_min,
+    }  # fmt: skip
     for method in METHODS:
-        mine, name = others[others.method == method], short(method)
-        most = mine.loc[mine.moved.abs().idxmax()]
-        numbers |= named(name, most.rename({"moved": "mean"})) | {f"{name}_what": questions.CHANGED[most.choice]}
-        numbers |= {
-            f"{name}_own": own.after[method],
-            f"{name}_after": most.after,
-            f"{name}_moves": int((mine.moves == "yes").sum()),
-        }
-        numbers |= {
-            f"{name}_lead": own.lead[method],
-            f"{name}_lead_least": mine.lead.min(),
-            f"{name}_lead_most": mine.lead.max(),
-        }
-        numbers |= {f"{name}_clear": int((mine.lead_low > 0).sum()), f"{name}_behind": int((mine.lead_high < 0).sum())}
+        name, others = short(method), changed[(changed.method == method) & (changed.choice != GRADIENT)]
+        numbers |= {f"{name}_rest_least": others.moved.min(), f"{name}_rest_most": others.moved.max()}
+        for metric, place in {"test_id": "seen", "test_ood": "unseen"}.items():
+            one = found[(found.choice == GRADIENT) & (found.method == method) & (found.metric == metric)].iloc[0]
+            numbers |= named(f"{name}_{place}", one.rename({"moved": "mean"}))
+            numbers |= {
+                f"{name}_{place}_before": one.before,
+                f"{name}_{place}_after": one.after,
+                f"{name}_{place}_moves": one.moves,
+            }
     return numbers
 
 

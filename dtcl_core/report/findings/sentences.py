@@ -17,6 +17,7 @@ from .others import (
     floors,
     headed,
     hiding,
+    left_open,
     outside_the_exponent,
     pace,
     reading,
@@ -168,6 +169,24 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread"
         and all(x[f"pairs_{level}_wide_each_low"] > 0 >= x[f"negatives_{level}_wide_each_low"] for level in LEVELS)
         and all(x[f"{place}_wide_unseen_each_low"] <= 0 for place in _places()),
         levels=True,
+    ),
+    "questions": Finding(
+        "2026-11-25",
+        "beside tau_min, one choice about the weight that the paper leaves unsaid (it implies ours) would undo the lead of weighted pairs on"
+        " the training colours: if the loss's gradient passes through the weight they fall from {pairs_seen_before:.3f} to"
+        " {pairs_seen_after:.3f} on Test-ID ({pairs_seen_mean:+.3f} [{pairs_seen_low:+.3f}, {pairs_seen_high:+.3f}]), weighted negatives"
+        " not clearly ({negatives_seen_mean:+.3f} [{negatives_seen_low:+.3f}, {negatives_seen_high:+.3f}]). How the discriminator is fitted,"
+        " on what, and which view it judges moves their means by {pairs_rest_least:+.3f} to {pairs_rest_most:+.3f} and by"
+        " {negatives_rest_least:+.3f} to {negatives_rest_most:+.3f}; by the rule {moving} of {tested} changes moves a method. On the unseen"
+        " colour, which decides nothing here, the gradient changes weighted negatives by {negatives_unseen_mean:+.2f}"
+        " [{negatives_unseen_low:+.2f}, {negatives_unseen_high:+.2f}] and pairs by {pairs_unseen_mean:+.2f} [{pairs_unseen_low:+.2f},"
+        " {pairs_unseen_high:+.2f}] ({n} fresh seeds, tau_min {level:g}).",
+        left_open,
+        lambda x: x["choices"] == x["all"]
+        and x["moving"] == 1
+        and x["pairs_seen_moves"] == "yes"
+        and x["negatives_seen_low"] < 0 < x["negatives_seen_high"]
+        and max(abs(x[f"{m}_rest_{end}"]) for m in map(short, METHODS) for end in ("least", "most")) < 0.05,
     ),
     "temperature": Finding(
         "2026-11-25",
