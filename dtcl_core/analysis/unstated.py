@@ -3,7 +3,7 @@
 Nothing is selected anew: a choice is changed in the cell that validation took under the default, and what moves is paired by fresh
 seed. The rule was committed before its rows: a choice *moves* a method if its difference on Test-ID excludes zero after Holm's
 correction over all choices and both methods. Beside it stands the lead over the best baseline under that choice, with a 95 %
-interval; the baseline is picked on the other seeds, and sees none of these choices. Other accuracies are told, and decide nothing.
+interval; the baseline is picked on all fresh seeds but the one it is scored on, and sees none of these choices. Other accuracies are told, and decide nothing.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ def effects(frame: pd.DataFrame, runs: Iterable[Run]) -> pd.DataFrame:
     choices = {run.key: choice_of(run.protocol, plain) if run.method in PROPOSED else AS_IT_IS for run in runs}
     changed = [run for run in runs if choices[run.key] in UNSTATED]  # which tell the cells, and the seeds
     cells, seeds = {(run.method, run.tau_alpha, run.tau_beta) for run in changed}, {run.seed for run in changed}
-    rows = frame[(frame.label_fraction == SELECTION_FRACTION) & (frame.status == "ok") & frame.seed.isin(seeds)]
-    mine = pd.Series(
-        [cell in cells for cell in zip(rows.method, rows.tau_alpha, rows.tau_beta)], rows.index, dtype=bool
-    )
-    rows = rows[mine | ~rows.method.isin(PROPOSED)]
+    rows = frame[(frame.label_fraction == SELECTION_FRACTION) & (frame.status == "ok")]
+    mine = [cell in cells for cell in zip(rows.method, rows.tau_alpha, rows.tau_beta)]
+    first = min(seeds, default=0)  # baselines keep all seeds from there on: the best of them is picked on more
+    others = ~rows.method.isin(PROPOSED) & (rows.seed >= first)
+    rows = rows[(pd.Series(mine, rows.index, dtype=bool) & rows.seed.isin(seeds)) | others]
     rows = rows.assign(choice=rows.key.map(choices)).dropna(subset="choice")
     by = {cell: part.drop_duplicates("seed").set_index("seed") for cell, part in rows.groupby(["method", "choice"])}
     lines: list[list[Any]] = []

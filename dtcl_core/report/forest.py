@@ -59,13 +59,14 @@ def specification_lines(effects: pd.DataFrame, metric: str) -> pd.DataFrame:
     return part.rename(columns={"specification": "what"})[list(COLUMNS)].reset_index(drop=True)
 
 
-def draw(lines: pd.DataFrame, xlabel: str, cut: float = CUT) -> Figure:
+def draw(lines: pd.DataFrame, xlabel: str, cut: float = CUT, hollow: str = "decides nothing") -> Figure:
     """Draw the intervals of `lines`, those of one quantity together below its name.
 
     Args:
         lines: `COLUMNS`; groups and what is in them are drawn in the order in which they come first.
         xlabel: what the axis shows.
         cut: how far it reaches to either side of zero; an interval that goes on ends in an arrow.
+        hollow: what the key says of lines that do not decide.
     """
     colors = dict(zip(dict.fromkeys(lines.series), COLORS))
     figure, axis = plt.subplots()
@@ -90,8 +91,8 @@ def draw(lines: pd.DataFrame, xlabel: str, cut: float = CUT) -> Figure:
         axis.spines[side].set_visible(False)
     keys = [plt.Line2D([], [], marker="o", color=color, markersize=4, label=name) for name, color in colors.items()]
     if not lines.decides.all():
-        hollow = {"marker": "o", "color": "0.4", "markerfacecolor": "white", "markersize": 4}
-        keys.append(plt.Line2D([], [], label="decides nothing", **hollow))  # type: ignore[arg-type]
+        look = {"marker": "o", "color": "0.4", "markerfacecolor": "white", "markersize": 4}
+        keys.append(plt.Line2D([], [], label=hollow, **look))  # type: ignore[arg-type]
     figure.legend(handles=keys, loc="lower center", ncols=3, fontsize=7.5)
     height = place + 1.2
     figure.set_size_inches(WIDTH, height)

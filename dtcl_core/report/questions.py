@@ -21,7 +21,7 @@ QUESTIONS: Mapping[str, str] = {  # by the field of `config.Protocol`, as `speci
     "discriminator inputs": "Is it fitted on clean images or on augmented views?",
     "discriminator mode": "Are the embeddings that it is fitted on computed with batch statistics and dropout, or without?",
     "discriminator features": "Does it see embeddings as they are, or scaled to length one?",
-    "posterior view": "Which of a negative's two views does it judge: the one that the loss compares, or the other?",
+    "posterior view": "Which of a negative's two views does it judge: the one that the loss compares (ours), or the other, as the paper writes it?",
     "weight gradient": "Does the loss's gradient pass through the weight?",
 }
 TRIED: Mapping[str, str] = {  # changes as `specifications` names them, in a reader's words
@@ -39,8 +39,8 @@ CHANGED: Mapping[str, str] = {  # what `core.UNSTATED` changes, in a reader's wo
     unstated.AS_IT_IS: "nothing",
     "weight gradient": "the loss's gradient passes through the weight",
     "strong penalty": "the discriminator has a penalty of 100, not 1",
-    "other view": "it judges the other view of a negative",
-    "100 steps of Adam": "it is trained by 100 steps of Adam an epoch, not to convergence",
+    "other view": "it judges the other view of a negative, as the paper writes it",
+    "100 steps of Adam": "it is fitted by 100 steps of Adam from zero each epoch, not solved",
     "augmented images": "it is fitted on augmented views, not on clean images",
     "training mode": "it is fitted on embeddings made with batch statistics and dropout",
     "directions": "it sees embeddings scaled to length one",

@@ -56,7 +56,7 @@ def test_a_choice_that_moves_a_method_is_told_and_no_other(moved):
 def test_many_choices_are_corrected_for():
     """A difference that excludes zero by itself, hardly, is none among fourteen."""
     made = rows(0.0)
-    hardly = {run.key: 0.004 + 0.003 * (run.seed % 5 - 2) for run in RUNS if run.method == "dw_negatives"
+    hardly = {run.key: 0.004 + 0.0018 * (run.seed % 5 - 2) for run in RUNS if run.method == "dw_negatives"
               and unstated.choice_of(run.protocol, PLAIN) == "directions"}  # fmt: skip
     made["test_id"] += made.key.map(hardly).fillna(0.0)
     line = (
@@ -64,7 +64,7 @@ def test_many_choices_are_corrected_for():
         .set_index(["choice", "method", "metric"])
         .loc[("directions", "dw_negatives", "test_id")]
     )
-    assert line.low <= 0.0005 and line.moves == "no"
+    assert line.low > 0 and line.moves == "no"
 
 
 def test_what_was_not_run_is_left_out():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -184,6 +185,8 @@ def compared(_: Rows) -> Numbers:
         results.load(), specifications.protocols(default_store(PRESET).rows(shared=True).values())
     )
     found = found[(found.metric == "test_id") & (found.n >= contrasts.MIN_SEEDS)]
+    alone = [specifications.name_of(replace(Protocol(), **changes)) for changes in core.UNSTATED.values()]
+    found = found[~found.specification.str.partition(";")[0].isin([", ".join(name) for name in alone])]
     numbers: dict[str, Any] = {}
     for name, against in {"standard": "standard", "best": "best baseline"}.items():
         mine = found[found.against == against]
