@@ -28,7 +28,7 @@ concluded       `analysis`    `verdicts` (the rule), on `contrasts` of `claims` 
                               (the effect under each), `unstated` (each choice alone), of the first reading
                               `weight_effects`, `sensitivity`, `first_verdicts`; `learned` (what encoders show)
 shown           `report`      `tables`, `html_tables` (tables as pages), `overview`, `card` and `forest` (all claims at
-                              once), `findings` (a sentence a chapter), `questions` (to the authors), `first_reading`
+                              once), `dependence` (on what is left open), `findings` (a sentence a chapter), `questions` (to the authors), `first_reading`
                               (its appendix), `figures`, `style`, `illustrations`, `interactive`, `benchmarked`,
                               `heads` (probed too), `study` (a chapter's runs and what is made of them), `levels` (of
                               tau_min, beside each other), `notebook` (what chapters call besides)

@@ -1,9 +1,8 @@
 """A Sphinx extension: pages are read on all cores, so that chapters run beside each other.
 
 Sphinx can read pages in several processes, an option that `jupyter-book build` does not pass on, and does it only where every
-extension says that it may. Those of `SILENT` say nothing and
-keep nothing that a page read elsewhere would need. Elsewhere than on Linux a fork of a
-process that has loaded PyTorch is not safe, and pages are read one after another.
+extension says that it may. Those of `SILENT` say nothing and keep nothing of a page that another needs. Elsewhere than on Linux a
+fork of a process that has loaded PyTorch is not safe, and pages are read one after another.
 """
 
 import os

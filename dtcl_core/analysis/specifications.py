@@ -92,18 +92,15 @@ def effects(frame: pd.DataFrame, of: Mapping[str, Protocol]) -> pd.DataFrame:
     rows = rows[~(rows.method.isin(PROPOSED) & _calibrated(rows))]
     if rows.empty:
         return pd.DataFrame(columns=list(COLUMNS))
-    rows = rows.assign(shared=[without_weight(of[name]) for name in rows.protocol])
+    rows = rows.assign(shared=[without_weight(of[name]) for name in rows.protocol], fresh=rows.seed >= FRESH_SEED)
     others = rows[rows.method.isin(BASELINES)].drop_duplicates(
         ["shared", "epochs", "sigma", "method", "tau_alpha", "lambda_", "seed"]
     )
     place = ["shared", "epochs", "sigma", "fresh"]
-    rows, others = (
-        _selected(part.assign(fresh=part.seed >= FRESH_SEED), whose)
-        for part, whose in ((rows[rows.method.isin(PROPOSED)], "protocol"), (others, "shared"))
-    )
+    proposed, others = _selected(rows[rows.method.isin(PROPOSED)], "protocol"), _selected(others, "shared")
     beside = {where: dict(iter(theirs.groupby("method"))) for where, theirs in others.groupby(place)}
     lines: list[tuple[Any, ...]] = []
-    for (name, *_), mine in rows.groupby(["protocol", "epochs", "sigma", "discriminator", "fresh"]):
+    for (name, *_), mine in proposed.groupby(["protocol", "epochs", "sigma", "discriminator", "fresh"]):
         first = mine.iloc[0]
         chosen = beside.get(tuple(first[place]), {})
         title = ", ".join(filter(None, name_of(of[name])))

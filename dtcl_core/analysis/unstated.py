@@ -3,11 +3,13 @@
 Nothing is selected anew: a choice is changed in the cell that validation took under the default, and what moves is paired by fresh
 seed. The rule was committed before its rows: a choice *moves* a method if its difference on Test-ID excludes zero after Holm's
 correction over all choices and both methods. Beside it stands the lead over the best baseline under that choice, with a 95 %
-interval; the baseline is picked on all fresh seeds but the one it is scored on, and sees none of these choices. Other accuracies are told, and decide nothing.
+interval; the baseline is picked on all fresh seeds but the one it is scored on, and sees none of these choices. Other accuracies
+are told, and decide nothing.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -70,16 +72,16 @@ def effects(frame: pd.DataFrame, runs: Iterable[Run]) -> pd.DataFrame:
                     tested.append((len(lines), p_value(moved.tolist())))
                 means = before[moved.index].mean(), after[moved.index].mean()
                 interval = mean_interval(moved.tolist() if choice != AS_IT_IS else [])
-                lines.append([choice, method, metric, *means, *interval, "–", *_lead(after, by, metric)[:3]])
+                lines.append([choice, method, metric, *means, *interval, "–", *_lead(after, by, metric)])
     for (place, _), rejected in zip(tested, holm([p for _, p in tested])):
         lines[place][COLUMNS.index("moves")] = "yes" if rejected else "no"
     return pd.DataFrame(lines, columns=list(COLUMNS))
 
 
-def _lead(mine: pd.Series, by: dict[tuple[str, str], pd.DataFrame], metric: str) -> tuple[float, float, float, int]:
-    """The interval of a lead over the best baseline; empty where one of them has no rows."""
+def _lead(mine: pd.Series, by: dict[tuple[str, str], pd.DataFrame], metric: str) -> tuple[float, float, float]:
+    """A lead over the best baseline, with its interval; NaN where one of them has no rows."""
     sign = -1 if metric == "d_test_id" else 1
     if any((name, AS_IT_IS) not in by for name in BASELINES):
-        return mean_interval([])
+        return math.nan, math.nan, math.nan
     table = pd.concat([by[name, AS_IT_IS][metric].rename(name) for name in BASELINES], axis=1, join="inner").dropna()
-    return mean_interval((sign * (mine - best_elsewhere(table, sign))).dropna().tolist())
+    return mean_interval((sign * (mine - best_elsewhere(table, sign))).dropna().tolist())[:3]

@@ -107,12 +107,17 @@ def order_kept(short: pd.DataFrame, full: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def by_seed(full: pd.DataFrame, probe: str) -> str:
-    """How far the misfit's term of standard contrastive learning moves from seed to seed; empty for fewer than two."""
+def terms_of_start(full: pd.DataFrame, probe: str) -> list[float]:
+    """The term of standard contrastive learning in the start's misfit, one a seed."""
     start = full[(full.variation == "start") & (full.probe == probe)]
     found = [sensitivity.misfit(part) for _, part in start.groupby("seed")]
     found = [table[table.group == "standard"] for table in found]
-    terms = [(table.measured - table.reported).abs().mean() for table in found if len(table)]
+    return [(table.measured - table.reported).abs().mean() for table in found if len(table)]
+
+
+def by_seed(full: pd.DataFrame, probe: str) -> str:
+    """How far the misfit's term of standard contrastive learning moves from seed to seed; empty for fewer than two."""
+    terms = terms_of_start(full, probe)
     if len(terms) < 2:
         return ""
     return (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import pandas as pd
@@ -9,41 +10,30 @@ import pandas as pd
 from ..analysis import calibration, unstated
 from ..analysis.intervals import paired_difference
 from ..analysis.selection import SELECTION_FRACTION
+from ..config import Protocol
+from ..experiments.core import TAU_MINS
 from ..methods import ALL_METHODS
 from . import forest
 from .html_tables import interval_text
 from .style import METRIC_TITLES
 
-QUESTIONS: Mapping[str, str] = {  # by the field of `config.Protocol`, as `specifications` names it
-    "tau_min": "What is tau_min, the floor under the temperatures of Eq. 3?",
-    "discriminator fit": "How is the domain discriminator fitted: to convergence, or by how many steps of which optimiser?",
-    "discriminator l2": "Is the discriminator regularised, and how strongly?",
-    "discriminator inputs": "Is it fitted on clean images or on augmented views?",
-    "discriminator mode": "Are the embeddings that it is fitted on computed with batch statistics and dropout, or without?",
-    "discriminator features": "Does it see embeddings as they are, or scaled to length one?",
-    "posterior view": "Which of a negative's two views does it judge: the one that the loss compares (ours), or the other, as the paper writes it?",
-    "weight gradient": "Does the loss's gradient pass through the weight?",
-}
-TRIED: Mapping[str, str] = {  # changes as `specifications` names them, in a reader's words
-    "weight gradient True": "it does",
-    "discriminator l2 100": "a penalty of 100",
-    "posterior view anchor_view": "the other",
-    "discriminator fit adam, discriminator steps 1000": "1000 steps of Adam",
-    "discriminator fit adam": "100 steps of Adam",
-    "discriminator inputs augmented": "on augmented views",
-    "discriminator mode train": "with both",
-    "discriminator features l2": "scaled to length one",
-}
-
-CHANGED: Mapping[str, str] = {  # what `core.UNSTATED` changes, in a reader's words
-    unstated.AS_IT_IS: "nothing",
-    "weight gradient": "the loss's gradient passes through the weight",
-    "strong penalty": "the discriminator has a penalty of 100, not 1",
-    "other view": "it judges the other view of a negative, as the paper writes it",
-    "100 steps of Adam": "it is fitted by 100 steps of Adam from zero each epoch, not solved",
-    "augmented images": "it is fitted on augmented views, not on clean images",
-    "training mode": "it is fitted on embeddings made with batch statistics and dropout",
-    "directions": "it sees embeddings scaled to length one",
+ASKED: Mapping[
+    str, tuple[str, str]
+] = {  # by a choice of `core.UNSTATED`: the question, and the answer that is tried for ours
+    unstated.AS_IT_IS: ("as selected", "–"),
+    "weight gradient": ("Does the loss's gradient pass through the weight?", "it does"),
+    "strong penalty": ("Is the discriminator regularised, and how strongly?", "a penalty of 100, not 1"),
+    "100 steps of Adam": (
+        "How is the discriminator fitted: to convergence, or by how many steps of which optimiser?",
+        "100 steps of Adam from zero each epoch, not solved",
+    ),
+    "augmented images": ("Is it fitted on clean images or on augmented views?", "on views"),
+    "training mode": ("Are embeddings that it is fitted on made with batch statistics and dropout?", "with both"),
+    "directions": ("Does it see embeddings as they are, or scaled to length one?", "scaled"),
+    "other view": (
+        "Which of a negative's two views does it judge: the one that the loss compares, or, as the paper writes it, the other?",
+        "the other",
+    ),
 }
 
 OF_ALL: Mapping[
@@ -59,38 +49,18 @@ OF_ALL: Mapping[
 START = "literal crop, dropout 0.05"  # of `calibration.CANDIDATES`: the others change one thing in it
 
 
-def table(moved: pd.DataFrame) -> pd.DataFrame:
-    """One line a question: the change tried that moves a proposed method most, and by how much.
+def floor(moved: pd.DataFrame) -> pd.DataFrame:
+    """What the higher tau_min does in full runs, a line a method.
 
     Args:
         moved: as from `specifications.moves`.
 
     Returns:
-        Columns: question, tried, method, before and after (mean accuracy), difference with its interval, epochs and n; tau_min
-        first, for every verdict is made under two levels of it, then the largest difference. Full runs stand for a question where
-        there are any, else short ones.
+        Columns: method, before and after (mean accuracy), difference with its interval, and n.
     """
-    lines = []
-    for field, question in QUESTIONS.items():
-        mine = moved[moved.change.str.startswith(f"{field} ")]
-        mine = mine[mine.epochs == mine.epochs.max()]
-        if len(mine):
-            most = mine.loc[mine.moved.abs().idxmax()]
-            title = ALL_METHODS[most.method].title
-            effect = (
-                TRIED.get(most.change, most.change),
-                title,
-                most.before,
-                most.after,
-                most.moved,
-                most.low,
-                most.high,
-                most.n,
-                most.epochs,
-            )
-            lines.append((field != "tau_min", -abs(most.moved), question, *effect))
-    columns = ["question", "tried", "method", "before", "after", "difference", "low", "high", "n", "epochs"]
-    return pd.DataFrame([line[2:] for line in sorted(lines, key=lambda line: line[:2])], columns=columns)
+    full = moved[(moved.change == f"tau_min {max(TAU_MINS):g}") & (moved.epochs == Protocol().epochs)]
+    columns = ["method", "before", "after", "moved", "low", "high", "n"]
+    return full[columns].rename(columns={"moved": "difference"}).reset_index(drop=True)
 
 
 def in_selected(effects: pd.DataFrame, metric: str = unstated.DECIDING) -> pd.DataFrame:
@@ -101,34 +71,47 @@ def in_selected(effects: pd.DataFrame, metric: str = unstated.DECIDING) -> pd.Da
         metric: of which accuracy.
 
     Returns:
-        Columns: method, changed, after (mean accuracy), difference with its interval and n, moves, and over the best baseline: the
-        lead with its interval, as text. By method, the default first, then the largest difference.
+        Columns: question, tried, method, after (mean accuracy), difference with its interval and n, moves, and over the best baseline:
+        the lead with its interval, as text. What was selected comes first, then the question whose answer moves a method most.
     """
     part = effects[effects.metric == metric]
-    leads = [
-        "–" if m != m else interval_text(m, a, b, True) for m, a, b in zip(part.lead, part.lead_low, part.lead_high)
-    ]
-    table = part.assign(changed=part.choice.map(CHANGED), lead=leads, size=-part.moved.abs().fillna(9.0))
-    table = table.sort_values(["method", "size"], kind="stable").rename(columns={"moved": "difference"})
-    shown = table[["method", "changed", "after", "difference", "low", "high", "n", "moves", "lead"]]
-    return shown.rename(columns={"lead": "over the best baseline"}).reset_index(drop=True)
+    shown = pd.DataFrame(
+        {
+            "question": [ASKED[choice][0] for choice in part.choice],
+            "tried": [ASKED[choice][1] for choice in part.choice],
+            **{
+                "method": part.method,
+                "after": part.after,
+                "difference": part.moved,
+                "low": part.low,
+                "high": part.high,
+            },
+            **{"n": part.n, "moves": part.moves},
+            "over the best baseline": list(map(_lead, part.lead, part.lead_low, part.lead_high)),
+        }
+    )
+    most = part.moved.abs().groupby(part.choice).transform("max").where(part.choice != unstated.AS_IT_IS, float("inf"))
+    return shown.loc[most.sort_values(ascending=False, kind="stable").index].reset_index(drop=True)
+
+
+def _lead(mean: float, low: float, high: float) -> str:
+    return "–" if math.isnan(mean) else interval_text(mean, low, high, signed=True)
 
 
 def lines(effects: pd.DataFrame, metric: str = unstated.DECIDING) -> pd.DataFrame:
     """What `forest.draw` shows of `unstated.effects`: by method and choice, what it moves and the lead that is left.
 
     Returns:
-        `forest.COLUMNS`; hollow where the rule says that nothing moves.
+        `forest.COLUMNS`; what the rule calls no move does not decide.
     """
     found = []
     for line in effects[effects.metric == metric].itertuples():
-        group, what = ALL_METHODS[line.method].title, CHANGED[line.choice]
-        if line.n > 1:
+        group, what = ALL_METHODS[line.method].title, " ".join(ASKED[line.choice]).removesuffix(" –")
+        lead = (line.lead, line.lead_low, line.lead_high, line.n, True)
+        if line.choice != unstated.AS_IT_IS:
             found.append((group, what, "moves it by", line.moved, line.low, line.high, line.n, line.moves == "yes"))
-        if line.lead_low == line.lead_low:
-            found.append(
-                (group, what, "lead over the best baseline", line.lead, line.lead_low, line.lead_high, 0, True)
-            )
+        if not math.isnan(line.lead):
+            found.append((group, what, "lead over the best baseline", *lead))
     return pd.DataFrame(found, columns=list(forest.COLUMNS)).sort_values("group", kind="stable", ignore_index=True)
 
 

@@ -17,7 +17,7 @@ from dtcl_core.report import benchmarked, findings, heads, levels, notebook
 from dtcl_core.report.findings import FINDINGS, PAGES, Finding, Rows, obtained
 from dtcl_core.report.findings.comparisons import comparison
 from dtcl_core.report.findings.finding import LEVELS, METHODS, PRESET
-from dtcl_core.report.findings.others import is_it_the_domain
+from dtcl_core.report.findings.others import OWN_FIRST_SEED, is_it_the_domain
 from dtcl_core.results import default_store
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,6 +43,10 @@ def test_a_page_without_runs_of_its_own_opens_with_what_its_files_say(page):
     assert not re.search(r"\d", re.sub(r"\{[^}]*\}", "", PAGES[page].text)), "a number is typed"
     text = next(path for path in (ROOT / f"book/{page}.md", ROOT / f"book/{page}.ipynb") if path.exists()).read_text()
     assert f'findings.said("{page}")' in text.replace("\\", "")
+
+
+def test_the_seeds_that_count_on_other_data_are_those_of_the_chapter():
+    assert f"FIRST_SEED = {OWN_FIRST_SEED} " in (ROOT / "book/losses.ipynb").read_text()
 
 
 def test_a_page_does_not_say_what_its_files_no_longer_bear(monkeypatch):

@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 
 from dtcl_core import results
-from dtcl_core.analysis import specifications, verdicts
+from dtcl_core.analysis import specifications, unstated, verdicts
 from dtcl_core.analysis.claims import CLAIMS
 from dtcl_core.analysis.contrasts import Contrast
 from dtcl_core.analysis.intervals import mean_interval
 from dtcl_core.config import Protocol, Run
 from dtcl_core.experiments import readings
-from dtcl_core.experiments.core import FRESH_SEED
+from dtcl_core.experiments.core import FRESH_SEED, UNSTATED
 from dtcl_core.report import card, first_reading, forest, questions
 from dtcl_core.results import protocol_hash
 
@@ -194,10 +194,10 @@ def test_a_question_tells_by_how_much_a_change_moves_the_same_cells_on_the_same_
     )  # a cell that was run without the change only
     late = row(Run("dw_pairs", 0.1, 0.5, seed=7, protocol=RAISED), test_id=0.1)  # and a seed with it only
     moved = specifications.moves(pd.concat([rows, pd.DataFrame([other, late])], ignore_index=True), of)
-    (line,) = questions.table(moved).itertuples(index=False, name=None)
-    question, tried, method, before, after, difference, *_, n, epochs = line
-    assert "tau_min" in question and tried == "tau_min 0.05" and method == "Domain-Weighted Pairs"
-    assert (before, after, difference) == pytest.approx((0.71, 0.86, 0.15)) and (n, epochs) == (3, 400)
+    (line,) = questions.floor(moved).itertuples(index=False)
+    assert line.method == "dw_pairs" and line.n == 3
+    assert (line.before, line.after, line.difference) == pytest.approx((0.71, 0.86, 0.15))
+    assert questions.floor(moved.assign(epochs=60)).empty, "a short run"
 
 
 def reading(values, metric="test_id"):
@@ -217,17 +217,35 @@ def test_what_every_method_sees_is_asked_with_the_change_that_moves_most():
     assert questions.seen_by_all({}).empty
 
 
-def test_questions_are_about_fields_that_the_weight_sees():
-    fields = {name.replace(" ", "_") for name in questions.QUESTIONS}
-    assert fields <= set(specifications.WEIGHT_FIELDS)
+def test_each_choice_is_asked_about_and_of_the_weight_alone():
+    assert set(questions.ASKED) == {unstated.AS_IT_IS, *UNSTATED}
+    assert {field for changes in UNSTATED.values() for field in changes} <= set(specifications.WEIGHT_FIELDS)
 
 
-def test_what_was_tried_is_told_in_words():
-    rows = results.Store().rows().values()
-    changes = set(specifications.moves(results.load(), specifications.protocols(rows)).change)
-    assert set(questions.TRIED) <= changes, "words for a change that no run has"
-    shown = questions.table(specifications.moves(results.load(), specifications.protocols(rows)))
-    assert all(tried in questions.TRIED.values() or tried.startswith("tau_min") for tried in shown.tried)
+def test_the_question_that_moves_most_comes_after_what_was_selected():
+    def line(choice, method, moved, moves="no"):
+        return (
+            choice,
+            method,
+            "test_id",
+            0.9,
+            0.9 + moved,
+            moved,
+            moved - 0.1,
+            moved + 0.1,
+            5,
+            moves,
+            0.02,
+            -0.01,
+            0.05,
+        )
+
+    lines = [line(unstated.AS_IT_IS, "dw_pairs", math.nan, "–"), line("directions", "dw_pairs", 0.01)]
+    lines += [line("strong penalty", "dw_pairs", -0.3, "yes")]
+    effects = pd.DataFrame(lines, columns=list(unstated.COLUMNS))
+    assert questions.in_selected(effects).tried.tolist() == ["–", "a penalty of 100, not 1", "scaled"]
+    drawn = questions.lines(effects).query("series == 'moves it by'").set_index("mean")
+    assert drawn.decides.to_dict() == {0.01: False, -0.3: True} and len(questions.lines(effects)) == 5
 
 
 def test_a_difference_is_beyond_the_yardsticks_only_if_it_is_beyond_every_one():

@@ -12,7 +12,7 @@ from dtcl_core.analysis.verdicts import Ruling
 from dtcl_core.config import Protocol, Run
 from dtcl_core.experiments import REGISTRY
 from dtcl_core.experiments.core import validation_of
-from dtcl_core.report import card, overview
+from dtcl_core.report import card, dependence, overview
 from dtcl_core.report.overview import Overview
 
 
@@ -49,7 +49,7 @@ def test_readings_stand_side_by_side():
     assert found.loc[(1, low), ["first reading", "cells"]].tolist() == ["supported", "the same"]
     table = judged.readings()
     said = "Alike of the verdicts that both readings give (but of claims 4 and 12): with tau_min 0.01 2 of 3; with tau_min 0.05 0 of 4."
-    assert overview.agreement(table) == said and "No verdict" in overview.agreement(table[table.alike == "–"])
+    assert dependence.agreement(table) == said and "No verdict" in dependence.agreement(table[table.alike == "–"])
 
 
 def of_two_readings(first=("mixed", "supported"), second="contradicted", then="mixed"):
@@ -61,7 +61,7 @@ def of_two_readings(first=("mixed", "supported"), second="contradicted", then="m
 
 
 def test_how_far_verdicts_hang_on_the_reading_is_counted():
-    said = overview.hangs_on(*of_two_readings(then="inconclusive")).text
+    said = dependence.sentence(*of_two_readings(then="inconclusive")).text
     assert "in 1 of 4 ways" in said and "our reading with tau_min 0.05." in said and "contradicted in all 4" in said
     assert (
         "4 claims that the level touches, 3 have one verdict" in said
@@ -73,7 +73,7 @@ def test_how_far_verdicts_hang_on_the_reading_is_counted():
         {"second": "mixed"},
     ):
         with pytest.raises(ValueError, match="no longer true of the rows"):
-            overview.hangs_on(*of_two_readings(**other))
+            dependence.sentence(*of_two_readings(**other))
 
 
 def test_the_card_counts_the_configurations_behind_a_claim():

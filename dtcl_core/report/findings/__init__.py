@@ -18,6 +18,7 @@ from .. import notebook
 from .finding import NO_ROWS as NO_ROWS
 from .finding import PRESET as PRESET
 from .finding import Finding as Finding
+from .finding import Numbers as Numbers
 from .finding import Rows as Rows
 from .finding import Sentence as Sentence
 from .finding import obtained

@@ -9,12 +9,21 @@ import numpy as np
 import pandas as pd
 
 from ... import results
-from ...analysis import calibration, contrasts, learned, selection, specifications, unstated, weight_effects
+from ...analysis import (
+    calibration,
+    contrasts,
+    learned,
+    selection,
+    sensitivity,
+    specifications,
+    unstated,
+    weight_effects,
+)
 from ...analysis.claims import CLAIMS
 from ...config import Protocol
 from ...experiments import core, readings, weight_choices
 from ...results import default_store
-from .. import benchmarked, heads, levels, notebook, tables
+from .. import benchmarked, first_reading, heads, levels, notebook, tables
 from .finding import FRACTIONS, LEVELS, METHODS, PRESET, Numbers, Rows, named, short
 
 OWN_FIRST_SEED = 110  # of the chapter on losses: those before were looked at while its code was written
@@ -237,13 +246,27 @@ def elsewhere(_: Rows) -> Numbers:
     return numbers
 
 
+def kept(_: Rows) -> Numbers:
+    """How near to each other the finalists of the first reading fit, and how far seeds move the start's misfit."""
+    runs, measured = notebook.obtain("sensitivity", "first", False, "auto")
+    full = sensitivity.portions(sensitivity.with_choices(measured, runs)).full
+    ranked = sensitivity.ranking(sensitivity.at_freeze(full))
+    terms = first_reading.terms_of_start(full, "raw")
+    return {
+        "alike": int((ranked.misfit <= ranked.misfit.min() + sensitivity.ALIKE).sum()), "finalists": len(ranked),
+        "within": sensitivity.ALIKE, "n": int(ranked.n.min()), "seeds": len(terms), "noise": (max(terms) - min(terms)) / len(sensitivity.GROUPS),
+    }  # fmt: skip
+
+
 def pace(_: Rows) -> Numbers:
     """What the paper costs on a CPU, how much faster the engine is than a plain loop, and how many targets are met."""
     frame, targets = benchmarked.load("cpu"), benchmarked.targets()
     ours, runs = targets[targets["where"] != "one GPU"], benchmarked.papers_runs()
     speedup = frame.set_index("contender").speedup
+    took = benchmarked.rows_pace(default_store(PRESET).rows(shared=True).values()).set_index("processor")
     return {
         "hours": benchmarked.core_hours(), "runs": len(runs), "epochs": runs[0].protocol.epochs, "machine": frame.machine[0],
+        "took": took["seconds a run-epoch"].get(frame.machine[0], np.nan), "promised": benchmarked.best(frame, "paper's runs, one thread"),
         "mixed": speedup["paper's runs"], "alone": speedup[[name for name in speedup.index if name.startswith("engine")]].max(),
         "threads": frame.threads[0], "met": int((ours.met == "yes").sum()), "set": len(ours),
         "no_gpu": bool((targets[targets["where"] == "one GPU"].met == "-").all()),
