@@ -199,6 +199,17 @@ def rows_pace(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=columns)
 
 
+def promised(pace: pd.DataFrame, folder: Path | None = None) -> str:
+    """What rows took beside what the benchmark of their processor says, a sentence on `rows_pace`; empty if one is missing."""
+    frame = load("cpu", folder)
+    mine = pace[pace.processor.isin(frame.machine)] if len(frame) else pace[:0]
+    seconds = best(frame, "paper's runs, one thread")
+    if mine.empty or np.isnan(seconds):
+        return ""
+    ratio, processor = mine["seconds a run-epoch"].iloc[0] / seconds, mine.processor.iloc[0]
+    return f"{processor}: half of its rows took no more than {ratio:.2f} times what the benchmark says."
+
+
 def trunk_over_floor(folder: Path | None = None) -> float:
     """The trunk's time, forward and backward, over what its multiplications take on one thread; NaN if not measured."""
     parts = load("cpu_parts", folder)

@@ -370,7 +370,7 @@ def test_a_cores_peak_is_no_less_than_what_a_product_reaches(benchmarks):
     assert peak > 1e9, "a processor with such vectors does more than a billion operations a second"
 
 
-def test_the_pace_of_rows_is_that_of_full_stacks_on_one_thread():
+def test_the_pace_of_rows_is_that_of_full_stacks_on_one_thread(tmp_path):
     def row(seconds, method="standard", epochs=400, **was):
         run = Run(method, 0.1, protocol=Protocol(epochs=epochs)).to_dict()
         origin = {"seconds": seconds, "threads": 1, "stack": 12, "trunk": "native", "device_name": "A"} | was
@@ -388,4 +388,11 @@ def test_the_pace_of_rows_is_that_of_full_stacks_on_one_thread():
     assert table.runs.to_dict() == {"A": 3, "B": 1}
     assert table.loc["A", "seconds a run-epoch"] == 0.25 and table.loc["A", "lower quartile"] == pytest.approx(0.225)
     assert table.loc["B", "core-hours"] == pytest.approx(7050 * 400 * 0.1 / 3600)
-    assert benchmarked.rows_pace([]).empty
+    assert benchmarked.rows_pace([]).empty and benchmarked.promised(benchmarked.rows_pace([])) == ""
+    lines = pd.DataFrame({"contender": ["paper's runs, one thread"], "median_s": [0.2], "machine": ["A"]})
+    lines.to_csv(tmp_path / "cpu.csv", index=False)
+    assert benchmarked.promised(table.reset_index(), tmp_path).startswith(
+        "A: half of its rows took no more than 1.25 times"
+    )
+    lines.assign(machine="C").to_csv(tmp_path / "cpu.csv", index=False)
+    assert benchmarked.promised(table.reset_index(), tmp_path) == "", "of another processor"

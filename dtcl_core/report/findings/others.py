@@ -263,10 +263,8 @@ def pace(_: Rows) -> Numbers:
     frame, targets = benchmarked.load("cpu"), benchmarked.targets()
     ours, runs = targets[targets["where"] != "one GPU"], benchmarked.papers_runs()
     speedup = frame.set_index("contender").speedup
-    took = benchmarked.rows_pace(default_store(PRESET).rows(shared=True).values()).set_index("processor")
     return {
         "hours": benchmarked.core_hours(), "runs": len(runs), "epochs": runs[0].protocol.epochs, "machine": frame.machine[0],
-        "took": took["seconds a run-epoch"].get(frame.machine[0], np.nan), "promised": benchmarked.best(frame, "paper's runs, one thread"),
         "mixed": speedup["paper's runs"], "alone": speedup[[name for name in speedup.index if name.startswith("engine")]].max(),
         "threads": frame.threads[0], "met": int((ours.met == "yes").sum()), "set": len(ours),
         "no_gpu": bool((targets[targets["where"] == "one GPU"].met == "-").all()),

@@ -395,11 +395,9 @@ PAGES: Mapping[str, Finding] = {  # by page, of what it shows beside the runs of
         "2026-11-25",
         "the whole paper, {runs:,} pre-trainings of {epochs} epochs, is {hours:.0f} hours of one core of this {machine} (multiplied, not"
         " run). On {threads} cores the paper's mix of runs trains {mixed:.0f} times as fast as a loop that one writes first, stacks of"
-        " the standard loss up to {alone:.0f} times. {met} of the {set} targets for CPUs are met. A run-epoch"
-        " takes a core {promised:.3f} s here; of the stored rows of this processor, on machines that did other things too, half took no"
-        " more than {took:.3f} s. No GPU was at hand.",
+        " the standard loss up to {alone:.0f} times. {met} of the {set} targets for CPUs are met. No GPU was at hand.",
         pace,
-        lambda x: x["mixed"] > 20 and x["met"] < x["set"] and x["no_gpu"] and abs(x["took"] / x["promised"] - 1) < 0.15,
+        lambda x: x["mixed"] > 20 and x["met"] < x["set"] and x["no_gpu"],
     ),
     "trust": Finding(
         "2026-11-23",
