@@ -15,9 +15,11 @@
 | `first_reading` | sigma 50: the cells of `fresh` under the first reading of the paper | 1000 to 1009 |
 | `third` | sigma 50: the strip once more, for claims about all hyperparameters | 2 |
 | `unstated` | sigma 50: the cells of `fresh`, one choice about the weight changed at a time; no claim rests on them | 1000 to 1004 |
+| `grid` | sigma 50: the paper's whole grid; no claim rests on it | 0 |
+| `rivals` | sigma 50: the best cell outside a strip, if it beats all within on seed 0; no claim rests on them | 1000 to 1004 |
 
 Each method has cells of its own, and a proposed method has them at each of two levels of tau_min, which is never selected over
-(`batches`, `both` and `unstated`: at the first level). Which cells go on is decided by mean validation accuracy at 1 % of labels and by
+(`batches`, `both`, `unstated`, `grid` and `rivals`: at the first level). Which cells go on is decided by mean validation accuracy at 1 % of labels and by
 nothing else; a run that diverged counts as chance. Ties go to the smaller tau_alpha, then tau_beta, then lambda. The cells that
 calibration looked at are trained for the tables and go nowhere.
 
@@ -33,14 +35,14 @@ from typing import Any
 
 import numpy as np
 
-from ..config import SIGMAS, TAU_ALPHAS, Protocol, Run
+from ..config import LAMBDAS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Protocol, Run
 from .readings import FIRST
 
 Validation = Callable[[Run], float | None]
 Cell = Mapping[str, Any]  # tau_alpha, and tau_beta or lambda_
 PARTS = (
     "strip", "further", "fresh", "spreads", "ends", "batches", "both", "heads", "outside", "followed",
-    "first_reading", "third", "unstated",
+    "first_reading", "third", "unstated", "grid", "rivals",
 )  # fmt: skip
 
 SIGMA = 50.0  # where hyperparameters are searched
@@ -57,7 +59,7 @@ PLAIN_BETAS = tuple(beta for beta in BETAS if beta != CALIBRATED_BETA)  # no cel
 CHANCE = 0.5  # accuracy between two digits, or two domains
 FRESH_SEED, FRESH_SEEDS = 1000, 10  # of seeds that take part in no selection
 FRESH = range(FRESH_SEED, FRESH_SEED + FRESH_SEEDS)
-UNSTATED_SEEDS = FRESH[:5]
+UNSTATED_SEEDS = RIVAL_SEEDS = FRESH[:5]
 HEADS: tuple[dict[str, Any], ...] = (
     {},
     *({"projector": kind, "projector_dim": width} for kind in ("linear", "mlp") for width in (4, 8, 16)),
@@ -80,6 +82,7 @@ UNSTATED: Mapping[str, Mapping[str, Any]] = {  # what the paper does not say of 
 SEEDS = (0, 1, 2, 3, 4)
 SEARCH_SEEDS, FURTHER_SEEDS = SEEDS[:2], SEEDS[2:]  # where hyperparameters are searched
 GRID_SEEDS = SEEDS[:3]  # those of every cell of the strip, with part `third`
+WHOLE_SEEDS = SEEDS[:1]  # of the paper's whole grid
 SPREAD_SEEDS, END_SEEDS = SEEDS[:3], SEEDS[3:]  # at other sigmas
 
 
@@ -151,6 +154,15 @@ def strip(method: str) -> list[Cell]:
     return [{"tau_alpha": a} for a in TAUS]
 
 
+def grid(method: str) -> list[Cell]:
+    """The cells of a method that the paper searches (its appendix D)."""
+    if method in PROPOSED:
+        return [{"tau_alpha": a, "tau_beta": b} for a in TAU_ALPHAS for b in TAU_BETAS]
+    if method in PENALISED:
+        return [{"tau_alpha": a, "lambda_": strength} for a in TAU_ALPHAS for strength in LAMBDAS]
+    return [{"tau_alpha": a} for a in TAU_ALPHAS]
+
+
 def neighbours(cell: Cell) -> list[Cell]:
     """The next temperature of the paper's grid beyond an edge of the strip, or, where it has none, before it."""
     place = TAU_ALPHAS.index(cell["tau_alpha"])
@@ -203,6 +215,14 @@ def parts(protocol: Protocol, validation: Validation) -> dict[str, list[Run]]:
         found["spreads"] += made(e, spread, OTHERS, SPREAD_SEEDS)
         for sigma in ENDS:
             found["ends"] += made(e, chosen(e, spread, sigma, SPREAD_SEEDS, 1), [sigma], END_SEEDS)
+        if e.tau_min in (None, TAU_MINS[0]):
+            every = grid(e.method)
+            found["grid"] += made(e, every, [SIGMA], WHOLE_SEEDS)
+            searched = [
+                c for c in every if e.method not in PROPOSED or not is_calibrated(c["tau_alpha"], c["tau_beta"])
+            ]
+            ahead = chosen(e, searched, SIGMA, WHOLE_SEEDS, 1)
+            found["rivals"] += made(e, [cell for cell in ahead if cell not in tried], [SIGMA], RIVAL_SEEDS)
         if e.tau_min == TAU_MINS[0]:
             batch = {"discriminator": "batch"}
             found["batches"] += made(e, two, SIGMAS, SPREAD_SEEDS, **batch)

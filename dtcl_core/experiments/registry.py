@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..checks import checked_choice, checked_number, closest
-from ..config import LAMBDAS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Protocol, Run
+from ..config import SIGMAS, TAU_ALPHAS, Protocol, Run
 from ..methods import ALL_METHODS, METHODS
 from ..presets import PRESETS
 from . import core, open_choices, readings, weight_choices
@@ -29,17 +29,18 @@ def cells(method: str, preset: str) -> list[Setting]:
     uses = ALL_METHODS[method].uses
     if preset == "core":
         return [dict(cell) for cell in core.strip(method)]
+    if preset == "paper":
+        return [dict(cell) for cell in core.grid(method)]
     if "tau_beta" in uses:
         paper = {name: (cell["tau_alpha"], cell["tau_beta"]) for name, cell in weight_choices.PAPER_CELLS.items()}
         chosen, both = paper.get(method, paper["dw_pairs"]), list(paper.values())
-        full = [(a, b) for a in TAU_ALPHAS for b in TAU_BETAS]
-        pairs = {"smoke": [chosen], "laptop": both, "first": both, "paper": full}[preset]
+        pairs = {"smoke": [chosen], "laptop": both, "first": both}[preset]
         return [{"tau_alpha": a, "tau_beta": b} for a, b in pairs]
     if "lambda_" in uses:
-        taus = {"smoke": (0.1,), "laptop": (0.1, 0.2), "first": (0.1,), "paper": TAU_ALPHAS}[preset]
-        lambdas = {"first": (0.1, 1.0), "paper": LAMBDAS}.get(preset, (0.1,))
+        taus = {"smoke": (0.1,), "laptop": (0.1, 0.2), "first": (0.1,)}[preset]
+        lambdas = {"first": (0.1, 1.0)}.get(preset, (0.1,))
         return [{"tau_alpha": tau, "lambda_": lambda_} for tau in taus for lambda_ in lambdas]
-    taus = {"smoke": (0.1,), "laptop": (0.1, 0.2), "first": (0.05, 0.1, 0.2), "paper": TAU_ALPHAS}[preset]
+    taus = {"smoke": (0.1,), "laptop": (0.1, 0.2), "first": (0.05, 0.1, 0.2)}[preset]
     return [{"tau_alpha": tau} for tau in taus]
 
 
@@ -271,7 +272,7 @@ def listed_numbers(value: Any) -> list[Any]:
 
 
 SEARCHED = ("strip", "further")  # parts of `core` at sigma 50
-CLAIMED = tuple(name for name in core.PARTS if name != "unstated")
+CLAIMED = tuple(name for name in core.PARTS if name not in ("unstated", "grid", "rivals"))
 REGISTRY = {
     experiment.name: experiment
     for experiment in (
@@ -341,6 +342,15 @@ REGISTRY = {
             "what the paper does not say of the weight, one choice at a time in what was selected",
             unstated,
             parts=(*SEARCHED, "fresh", "unstated"),
+            in_claims=False,
+            selects=False,
+        ),
+        Experiment(
+            "whole_grid",
+            "the paper's whole grid at sigma 50 on one seed: do cells outside our strips change what is selected?",
+            comparison(),
+            most_seeds=1,
+            parts=("grid", "fresh", "rivals"),
             in_claims=False,
             selects=False,
         ),

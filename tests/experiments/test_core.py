@@ -87,7 +87,27 @@ def test_cells_that_calibration_looked_at_go_nowhere():
 
     parts = core.parts(PROTOCOL, best)
     assert any(best(run) == 1.0 for run in parts["strip"])
-    assert not any(best(run) == 1.0 for name in core.PARTS if name not in ("strip", "third") for run in parts[name])
+    assert not any(
+        best(run) == 1.0 for name in core.PARTS if name not in ("strip", "third", "grid") for run in parts[name]
+    )
+
+
+def test_a_rival_is_the_best_outside_a_strip_if_it_beats_all_within():
+    parts = core.parts(PROTOCOL, told)
+    assert len(parts["grid"]) == 3 * 10 + 4 * 40 and {run.seed for run in parts["grid"]} == {0}
+    assert {run.protocol.tau_min for run in parts["grid"]} == {core.TAU_MINS[0]}
+    rivals = {run.method: run for run in parts["rivals"]}
+    for method in (*core.PLAIN, *core.PENALISED, *core.PROPOSED):
+        mine = [run for run in parts["grid"] if run.method == method]
+        if method in core.PROPOSED:
+            mine = [run for run in mine if not core.is_calibrated(run.tau_alpha, run.tau_beta)]
+        best = max(mine, key=told)
+        inside = best in parts["strip"]
+        assert inside == (method not in rivals), method
+        if not inside:
+            assert cell_of(best) == cell_of(rivals[method])
+    assert 0 < len(rivals) < 7, "both cases are to be met"
+    assert len(parts["rivals"]) == len(rivals) * len(core.RIVAL_SEEDS)
 
 
 def test_levels_of_tau_min_have_winners_of_their_own():

@@ -1,0 +1,110 @@
+"""Do cells outside our strips change what is selected? The paper's whole grid at sigma 50, on one seed (`experiments.core.grid`).
+
+Claims rest on a strip of each method's grid, chosen before its rows. Here every cell of the paper's grid is trained on one seed. Where
+a cell outside a method's strip has a higher validation accuracy on that seed than every cell within, it is the strip's *rival*: it is
+trained on fresh seeds, and compared there with what the strip selected. One seed is a noisy judge, and a rival is the best of many, so
+that to be one says little; only the fresh seeds say something. The rule was committed before its rows: a strip *fell short* if its rival
+has more Test-ID accuracy than what it selected, paired by fresh seed, after Holm's correction over all rivals. Other accuracies are
+told, and decide nothing. Cells that calibration may look at neither are rivals nor have any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from ..config import HYPERPARAMETERS, Run
+from ..experiments import core
+from .intervals import mean_interval, p_value
+from .selection import SELECTION_FRACTION
+from .verdicts import holm
+
+METRICS = ("test_id", "test_ood", "validation")
+DECIDING = "test_id"
+WITHIN, OUTSIDE = "strip", "outside"
+METHODS = (*core.PLAIN, *core.PENALISED, *core.PROPOSED)
+
+
+def cells(frame: pd.DataFrame, runs: Iterable[Run]) -> pd.DataFrame:
+    """Every configuration of the whole grid that has a row, and where it is.
+
+    Args:
+        frame: rows of the experiment `whole_grid`, as from `results.Store.load`.
+        runs: its runs, at one level of tau_min.
+
+    Returns:
+        A line a configuration: method, the hyperparameters, place ("strip" or "outside"), calibrated (whether calibration may look at
+        it), and its accuracies at 1 % of the labels on the seed of the grid; those of a run that diverged are missing.
+    """
+    keys = {run.key for run in runs if run.seed in core.WHOLE_SEEDS}
+    rows = frame[frame.key.isin(keys) & (frame.label_fraction == SELECTION_FRACTION)]
+    found = rows[["method", *HYPERPARAMETERS, *METRICS, "d_test_id"]].reset_index(drop=True)
+    looked = [
+        method in core.PROPOSED and core.is_calibrated(alpha, beta)
+        for method, alpha, beta in zip(found.method, found.tau_alpha, found.tau_beta)
+    ]
+    return found.assign(place=_places(found), calibrated=np.array(looked, dtype=bool))
+
+
+def ahead(cells: pd.DataFrame) -> pd.DataFrame:
+    """The cell of highest validation accuracy within each method's strip and outside it, of those that calibration may not look at.
+
+    Args:
+        cells: as from `cells`.
+
+    Returns:
+        Its lines, the strip's before the other.
+    """
+    ranked = cells[~cells.calibrated].sort_values(
+        ["validation", *HYPERPARAMETERS], ascending=[False, True, True, True], kind="stable"
+    )
+    first = ranked.drop_duplicates(["method", "place"])
+    places = [(METHODS.index(line.method), line.place != WITHIN) for line in first.itertuples()]
+    return first.iloc[sorted(range(len(first)), key=places.__getitem__)].reset_index(drop=True)
+
+
+def rivals(frame: pd.DataFrame, runs: Iterable[Run]) -> pd.DataFrame:
+    """Each rival beside what its method's strip selected, on the fresh seeds that both have.
+
+    Args:
+        frame, runs: as in `cells`.
+
+    Returns:
+        A line a method and accuracy: method, metric, selected and rival (mean accuracies), difference with a 95 % interval low and
+        high over n seeds, and short ("yes" or "no" by the rule; "–" where it has nothing to say). Methods without rows are left out.
+    """
+    levels = (None, core.TAU_MINS[0])
+    fresh = [run for run in runs if run.seed in core.FRESH]
+    keys = {run.key for run in fresh if (run.protocol.tau_min if run.method in core.PROPOSED else None) in levels}
+    rows = frame[frame.key.isin(keys) & (frame.label_fraction == SELECTION_FRACTION) & (frame.status == "ok")]
+    rows = rows.assign(place=_places(rows))
+    by = {cell: part.set_index("seed") for cell, part in rows.groupby(["method", "place"])}
+    lines: list[list[Any]] = []
+    tested: list[tuple[int, float]] = []
+    for method in METHODS:
+        if (method, WITHIN) not in by or (method, OUTSIDE) not in by:
+            continue
+        for metric in METRICS:
+            own, other = by[method, WITHIN][metric], by[method, OUTSIDE][metric]
+            more = (other - own).dropna()
+            if metric == DECIDING and len(more) > 1:
+                tested.append((len(lines), p_value(more.tolist())))
+            lines.append(
+                [method, metric, own[more.index].mean(), other[more.index].mean(), *mean_interval(more.tolist()), "–"]
+            )
+    for (place, _), rejected in zip(tested, holm([p for _, p in tested])):
+        lines[place][-1] = "yes" if rejected and lines[place][4] > 0 else "no"
+    return pd.DataFrame(
+        lines, columns=["method", "metric", "selected", "rival", "difference", "low", "high", "n", "short"]
+    )
+
+
+def _places(rows: pd.DataFrame) -> list[str]:
+    """Whether each row's cell lies in the strip of its method."""
+    strips = {method: [tuple(map(cell.get, HYPERPARAMETERS)) for cell in core.strip(method)] for method in METHODS}
+    values = rows[list(HYPERPARAMETERS)].astype(object)
+    told = values.where(values.notna(), None).itertuples(index=False, name=None)
+    return [WITHIN if cell in strips[method] else OUTSIDE for method, cell in zip(rows.method, told)]

@@ -1,0 +1,81 @@
+"""The whole grid on one seed: what lies outside the strips, who is ahead, and whether fresh seeds agree."""
+
+from made_up_rows import made_up
+
+from dtcl_core.analysis import whole_grid
+from dtcl_core.experiments import REGISTRY, core
+
+AHEAD = {"mmd": (0.075, None, 5.0), "dw_pairs": (0.1, 0.25, None)}  # outside their strips
+
+
+def cell_of(run):
+    return run.tau_alpha, run.tau_beta, run.lambda_
+
+
+def validated(run) -> float:
+    return 0.9 if AHEAD.get(run.method) == cell_of(run) else 0.8 - 0.1 * run.tau_alpha
+
+
+RUNS = REGISTRY["whole_grid"].runs("core", validation=validated)
+
+
+def rows(better=0.05, hardly=None):
+    """Rivals above what their strips selected by `better`, noise shared by seed."""
+
+    def value(run, metric):
+        noise = 0.01 * (run.seed % 3)
+        if metric == "validation":
+            return validated(run)
+        more = better if hardly is None else hardly[run.seed % 5]
+        return 0.7 + noise + (more + 0.001 * (run.seed % 2)) * (AHEAD.get(run.method) == cell_of(run))
+
+    return made_up(RUNS, value)
+
+
+def test_every_cell_of_the_grid_is_told_where_it_is():
+    found = whole_grid.cells(rows(), RUNS)
+    assert len(found) == 3 * 10 + 4 * 40
+    inside = found[found.place == whole_grid.WITHIN]
+    # The paper's selected cell of negatives or pairs lies in the strip; of the penalties three by three do.
+    assert inside.groupby("method").size().to_dict() == {
+        method: len(core.strip(method)) for method in whole_grid.METHODS
+    }
+    assert found.calibrated.sum() == 2 * (4 + 2), "tau_alpha 1, and the two cells at tau_beta 0.1"
+
+
+def test_who_is_ahead_within_and_outside():
+    found = whole_grid.ahead(whole_grid.cells(rows(), RUNS)).set_index(["method", "place"])
+    assert len(found) == 2 * len(whole_grid.METHODS) and not found.calibrated.any()
+    for method, (alpha, beta, lambda_) in AHEAD.items():
+        line = found.loc[(method, whole_grid.OUTSIDE)]
+        assert line.tau_alpha == alpha and line.validation == 0.9
+        assert (beta is None or line.tau_beta == beta) and (lambda_ is None or line.lambda_ == lambda_)
+    assert found.loc[("standard", whole_grid.WITHIN)].tau_alpha == 0.05
+
+
+def test_only_rivals_are_trained_afresh_and_a_better_one_is_told():
+    found = whole_grid.rivals(rows(), RUNS)
+    assert set(found.method) == set(AHEAD) and (found.n == len(core.RIVAL_SEEDS)).all()
+    deciding = found[found.metric == "test_id"].set_index("method")
+    assert (deciding.short == "yes").all()
+    line = deciding.loc["mmd"]
+    assert 0.05 <= line.difference <= 0.051 and line.low < line.difference < line.high
+    assert abs(line.rival - line.selected - line.difference) < 1e-12
+    assert set(found[found.metric != "test_id"].short) == {"–"}
+
+
+def test_a_worse_rival_or_a_doubtful_one_shows_no_shortfall():
+    worse = whole_grid.rivals(rows(-0.05), RUNS).query("metric == 'test_id'")
+    assert (worse.high < 0).all() and (worse.short == "no").all()
+    doubtful = whole_grid.rivals(rows(hardly=(0.001, 0.006, 0.007, 0.008, 0.013)), RUNS).query("metric == 'test_id'")
+    assert (doubtful.low > 0).all() and (doubtful.short == "yes").all()
+    more = whole_grid.rivals(rows(hardly=(-0.002, 0.006, 0.007, 0.008, 0.016)), RUNS).query("metric == 'test_id'")
+    assert (more.difference > 0).all() and (more.short == "no").all()
+
+
+def test_what_was_not_run_is_left_out():
+    made = rows()
+    assert whole_grid.cells(made.iloc[:0], RUNS).empty and whole_grid.rivals(made.iloc[:0], RUNS).empty
+    assert whole_grid.ahead(whole_grid.cells(made.iloc[:0], RUNS)).empty
+    old = made[made.key.isin({run.key for run in RUNS if run.seed in core.WHOLE_SEEDS})]
+    assert whole_grid.rivals(old, RUNS).empty and len(whole_grid.cells(old, RUNS)) == 190
