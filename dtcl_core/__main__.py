@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+
+if HEARS := __name__ == "__main__" and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until `main`, Ctrl-C ends the process without a word
+
 import argparse
 import os
 import re
@@ -218,4 +223,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    if HEARS:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.exit(main())
