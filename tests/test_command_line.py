@@ -155,7 +155,9 @@ def test_ctrl_c_at_any_time_is_no_traceback(command, after, tmp_path):
     time.sleep(after)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=120)
-    python_alone = "Traceback" in errors and "dtcl_core" not in errors  # on a busy machine it may not have come to us yet
+    python_alone = (
+        "Traceback" in errors and "dtcl_core" not in errors
+    )  # on a busy machine it may not have come to us yet
     if python_alone:
         return
     assert "Traceback" not in errors, errors
@@ -179,7 +181,9 @@ sys.meta_path.insert(0, Interrupting())
 sys.argv = ["dtcl_core", "--version"]
 runpy.run_module("dtcl_core", run_name="__main__", alter_sys=True)
 """
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment(), timeout=120)
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment(), timeout=120
+    )
     assert found.returncode == -signal.SIGINT and not found.stderr, found.stderr
 
 

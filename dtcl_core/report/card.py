@@ -29,7 +29,7 @@ BRIEF = {
     14: "Validation picks cells that fall short",
     15: "They hold as colours spread, others fall",
 }
-ELSEWHERE = "run at another level alone"  # of a claim whose runs do not have every level of tau_min
+ELSEWHERE = "at the other level alone"  # of a claim whose runs do not have every level of tau_min
 LINK = "claims.html#claim-{number}"
 COLORS = {  # translucent: they suit light and dark pages
     verdicts.SUPPORTED: "rgba(0, 158, 115, 0.35)",
@@ -72,7 +72,7 @@ def table(
             continue
         line: dict[str, Any] = {"claim": claim.number, "says": BRIEF[claim.number]}
         counts = [level[claim.number] for level in (tried or {}).values() if claim.number in level]
-        here = " and ".join(dict.fromkeys(str(count) for count, _ in counts))
+        here = ", ".join(dict.fromkeys(str(count) for count, _ in counts))
         line["tried"] = f"{here} of {counts[0][1]}" if counts else "–"
         for level, found in rulings.items():
             end = f", {level}" if len(rulings) > 1 else ""
@@ -84,6 +84,21 @@ def table(
             line[f"of what{end}"] = deciding.said if deciding else "–"
         lines.append(line)
     return pd.DataFrame(lines)
+
+
+UNITS = {  # of effects that are no differences of accuracy, by words of what they are of
+    "rank correlation": "rank",
+    "slope a doubling": "a doubling",
+    "digits beyond six": "digits",
+    "half the weight's effect": "log",
+    "5 to 95 % range": "tau",
+    "share of unselected runs": "of runs",
+}
+
+
+def unit(what: str) -> str:
+    """The unit of an effect, with a space before it; nothing for a difference of accuracies."""
+    return next((f" {told}" for words, told in UNITS.items() if words in what), "")
 
 
 FORMAL = (4, 12)  # nearly true by construction: an oracle is an upper bound, a formula is a formula
@@ -101,6 +116,7 @@ class Card:
     Args:
         rulings, only, tried: as for `table`.
         link: what a claim links to; {number} in it stands for the claim's.
+        title: a line above it.
     """
 
     def __init__(
@@ -109,40 +125,55 @@ class Card:
         link: str = LINK,
         only: Sequence[int] = (),
         tried: Mapping[str, Mapping[int, tuple[int, int]]] | None = None,
+        title: str = "",
     ):
-        self.table, self.link = table(rulings, only, tried), link
+        self.table, self.link, self.brief, self.title = table(rulings, only, tried), link, not only, title
 
     def __repr__(self) -> str:
-        return self.table.to_string(index=False)
+        text = self.table.to_string(index=False)
+        return f"{self.title}\n{text}" if self.title else text
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self.html()}
 
     def html(self) -> str:
-        """The card as a table in a box that scrolls by itself: a column for the claims, and one for each level."""
+        """The card as a table in a box that scrolls by itself: the claims, how much of each was run, and a column for each level.
+
+        Of all claims, each is a line, and names what its effect is of when pointed at; of some, it says so under it.
+        """
         names = [name for name in self.table if name.startswith("verdict")]
         words = self.table[names]
+        claims = zip(self.table.claim, self.table.says)
         shown = pd.DataFrame(
             {
                 "the paper's claim": [
                     f'<a href="{self.link.format(number=number)}">{number}. {escaped(says)}</a>'
-                    + (f"<br><small>{tried} run</small>" if tried != "–" else "")
-                    for number, says, tried in zip(self.table.claim, self.table.says, self.table.tried)
+                    for number, says in claims
                 ]
             }
         )
         for name in names:
             level = name.removeprefix("verdict").removeprefix(", ")
             parts = (self.table[name.replace("verdict", part)] for part in ("verdict", "effect", "of what"))
-            shown[level or "verdict"] = [
-                f"<b>{word}</b>" + (f" {escaped(effect)}<br><small>{escaped(what)}</small>" if what != "–" else "")
-                for word, effect, what in zip(*parts)
-            ]
+            shown[level or "verdict"] = [self._cell(*of) for of in zip(*parts)]
+        shown["run"] = [f"<small>{escaped(tried)}</small>" for tried in self.table.tried]
         colors = pd.DataFrame("", shown.index, shown.columns)
         for place, name in enumerate(names):
             colors.iloc[:, 1 + place] = [f"background-color: {COLORS[word]}" for word in words[name]]
         style = shown.style.hide(axis="index").set_uuid("card").set_table_attributes('class="dataframe"')
         style.apply(lambda _: colors, axis=None)
-        style.set_properties(**{"text-align": "left", "vertical-align": "top"})
-        style.set_table_styles([{"selector": "th", "props": "text-align: left"}])
+        style.set_properties(**{"text-align": "left", "vertical-align": "top", "padding": "0.15em 0.4em"})
+        style.set_table_styles([{"selector": "th", "props": "text-align: left; padding: 0.15em 0.4em"}])
+        if self.title:
+            style.set_caption(escaped(self.title))
         return f"{BOX}{style.to_html()}</div>"
+
+    def _cell(self, word: str, effect: str, what: str) -> str:
+        """A verdict's word, the effect that decides it with its unit unless it is an accuracy, and what it is of."""
+        if what == "–":
+            return f"<b>{word}</b>"
+        number, comma, seeds = effect.partition(", ")
+        said = f"<b>{word}</b><br><small>{escaped(number)}{escaped(unit(what))}{comma}{escaped(seeds)}</small>"
+        if self.brief:
+            return f'<span title="{escaped(what)}">{said}</span>'
+        return f"{said}<br><small>{escaped(what)}</small>"

@@ -33,6 +33,7 @@ COMPARED = (
 HEADERS = {"lambda_": "lambda", "our_seeds": "seeds behind the deviations"}  # of columns that code names otherwise
 LEVELS = ("labels", "sigma")  # methods are compared at equal values of these
 VARIED = ("tau_alpha", "discriminator")  # columns of tables that compare settings of one method
+MOST_DIGITS = 5
 BOX = '<div class="dtcl-table" style="overflow-x: auto; max-width: 100%">\n'
 
 
@@ -60,21 +61,29 @@ def decimals(reach: float) -> int:
 
 
 def interval_text(mean: float, low: float, high: float, signed: bool = False) -> str:
-    """A mean with its interval, in as many digits as it has.
+    """A mean with its interval, in as many digits as it has; in more where only they tell that it excludes zero.
 
     >>> interval_text(0.927, 0.904, 0.950), interval_text(-0.05, -0.20, 0.02), interval_text(0.9, math.nan, math.nan)
     ('0.93 ± 0.02', '-0.05 [-0.20, 0.02]', '0.900')
+    >>> interval_text(0.0243, 0.0003, 0.0483), interval_text(0.05, 0.001, 0.2), interval_text(0.0237, -0.0003, 0.0477)
+    ('0.0243 ± 0.0240', '0.050 [0.001, 0.200]', '0.02 ± 0.02')
     """
     sign = "+" if signed else "-"
     if math.isnan(mean):
         return "–"
     if math.isnan(low) or math.isnan(high):
         return f"{mean:{sign}z.3f}"
-    reach = (high - low) / 2
+    reach, clear = (high - low) / 2, low * high > 0
+    even = abs(mean - low - reach) <= 0.02 * reach + 1e-9
     digits = max(decimals(reach), 2 if abs(mean) < 1 else 0)
-    if abs(mean - low - reach) > 0.02 * reach + 1e-9:
-        return f"{mean:{sign}z.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
-    return f"{mean:{sign}z.{digits}f} ± {reach:.{digits}f}"
+    while digits < MOST_DIGITS:
+        above = round(abs(mean), digits) > round(reach, digits) if even else round(min(abs(low), abs(high)), digits) > 0
+        if above or not clear:
+            break
+        digits += 1
+    if even:
+        return f"{mean:{sign}z.{digits}f} ± {reach:.{digits}f}"
+    return f"{mean:{sign}z.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def number_texts(values: Sequence[float]) -> list[str]:

@@ -48,7 +48,7 @@ class Overview:
         """The verdicts on all claims, or on some at the end of a chapter about them, after the line that short runs need."""
         if self.short:
             print(self.short)
-        return card.Card(self.rulings, link, numbers, self.tried)
+        return card.Card(self.rulings, link, numbers, self.tried, "" if numbers else self.tallied)
 
     def on_both(self, *numbers: int) -> pd.DataFrame:
         """What was selected, on the seeds that selected it and on fresh ones: the contrasts of some claims, under the first level.
@@ -129,15 +129,15 @@ class Overview:
         tallies = {}
         for level, found in self.rulings.items():
             absent = " and ".join(map(str, sorted(whole.keys() - found.keys())))
-            tallies[level] = card.tally(found) + (f" (claim {absent} was not run at this level)" if absent else "")
+            tallies[level] = card.tally(found) + (f" (claim {absent} was run at the other alone)" if absent else "")
         if len(set(tallies.values())) == 1:
             tallies = {"": next(iter(tallies.values()))}
-        counted = "; ".join(f"with {level}: {tally}" if level else tally for level, tally in tallies.items())
+        counted = "; ".join(f"with {level} {tally}" if level else tally for level, tally in tallies.items())
         there, asked = self.measured.key.nunique(), len({run.key for run in self.runs})
         missing = f" {asked - there} of {asked} runs are still missing." if there < asked else ""
         formal = " and ".join(map(str, card.FORMAL))
-        could = f"Of the paper's {len(whole)}, {formal} hold nearly by construction. The others"
-        return f"{could} {counted}.{missing}"
+        others = sum(number not in card.FORMAL for number in whole)
+        return f"Claims {formal} hold nearly by construction; of the other {others}, {counted}.{missing}"
 
     @property
     def missing(self) -> str:
@@ -256,7 +256,7 @@ def _as_run(runs: Sequence[Run], tau_min: float) -> list[Run]:
     ]
 
 
-def answer(judged: Overview) -> findings.Sentence:
-    """What the whole comes to, in four points, each with its numbers from rows: `findings.answer` and the verdicts."""
-    points = [*findings.answer(), f"**The claims.** {judged.tallied}"]
+def answer(judged: Overview | None = None) -> findings.Sentence:
+    """What the whole comes to, in three points with numbers from rows (`findings.answer`); and in a fourth the verdicts, if given."""
+    points = [*findings.answer(), *([f"**The claims.** {judged.tallied}"] if judged else [])]
     return findings.Sentence("\n".join(f"- {point}" for point in points))

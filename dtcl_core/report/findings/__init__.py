@@ -42,7 +42,7 @@ def show(chapter: str, runs: Sequence[Run], measured: pd.DataFrame) -> None:
     asked, _ = obtained(chapter if chapter in REGISTRY else finding.chapter or "main_table", finding.preset)
     if {run.key for run in runs} == {run.key for run in asked}:
         try:
-            display(Sentence(f"**Found, {finding.date}:** {finding.sentence(part)}"))
+            display(finding.dated(part))
         except ValueError:
             print("What was found no longer holds for these rows; it is being written anew.")
 
@@ -54,7 +54,7 @@ def said(name: str) -> Sentence:
         ValueError: if the rows do not bear it.
     """
     if name in PAGES:
-        return Sentence(f"**Found, {PAGES[name].date}:** {PAGES[name].sentence(NO_ROWS)}")
+        return PAGES[name].dated(NO_ROWS)
     return Sentence(FINDINGS[name].sentence(load(name)))
 
 

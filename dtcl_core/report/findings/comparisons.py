@@ -42,10 +42,11 @@ def comparison(rows: Rows) -> Numbers:
             for what, difference in others.items():
                 interval = contrasts.mean_interval(difference.dropna().tolist())
                 numbers |= named(f"{place}_{what}", pd.Series(interval._asdict()))
+                numbers[f"{place}_{what}_reach"] = (interval.high - interval.low) / 2
                 if what in ("lead", "unseen"):
                     counts.append(interval.n)
                 if what == "unseen":
-                    reaches.append((interval.high - interval.low) / 2)
+                    reaches.append(numbers[f"{place}_{what}_reach"])
             each = [
                 contrasts.mean_interval((mine - e.selected(b, "test_id")).dropna().tolist())
                 for b in contrasts.BASELINES
@@ -197,7 +198,7 @@ def by_validation(rows: Rows) -> Numbers:
         "seen": matrix.loc["validation", "test_id"], "unseen": matrix.loc["validation", "test_ood"],
         "standard_worst": plain_cells.min(), "standard_best": plain_cells.max(),
         "agree": between[np.triu_indices_from(between, 1)].mean(), "draws": draws.size, "above": int((draws > HIGH).sum()),
-        "n": rows.measured.seed.nunique(),
+        "n": rows.measured.seed.nunique(), "comparisons": len(METHODS) * len(LEVELS),
     }  # fmt: skip
 
 

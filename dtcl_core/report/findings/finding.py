@@ -62,7 +62,8 @@ class Finding:
 
     Attributes:
         date: when it was written.
-        text: the sentence, with the names of numbers in braces.
+        text: the sentence, with the names of numbers in braces; or on a line of its own what one is to remember, in plain words, and
+            under it what bears that out.
         numbers: what fills them, from the chapter's rows.
         holds: whether the rows bear what the sentence says of its numbers.
         about: which of the chapter's runs it is about; None: all.
@@ -100,6 +101,16 @@ class Finding:
         if not self.holds(numbers):
             raise ValueError(f"no longer true of the rows: {said!r} (written {self.date})")
         return said
+
+    def dated(self, rows: Rows) -> Sentence:
+        """The sentence at the head of a page: its date, what one is to remember in bold, the rest in paragraphs under it.
+
+        Raises:
+            ValueError: as `sentence` does.
+        """
+        first, *rest = self.sentence(rows).split("\n")
+        head = f"**Found, {self.date}: {first}**" if rest else f"**Found, {self.date}:** {first}"
+        return Sentence("\n\n".join([head, *rest]))
 
 
 @dataclass(frozen=True)

@@ -173,7 +173,7 @@ def reading(rows: Rows) -> Numbers:
     found = calibration.prediction_intervals(choice.tables[str(choice.taken)], others=others)
     rival = misfit.drop([choice.taken, readings.FIRST_READING.name]).index[0]
     numbers: dict[str, Any] = {
-        "taken": choice.taken, "misfit": misfit[choice.taken], "first": misfit[readings.FIRST_READING.name],
+        "readings": len(choice.first), "least": min(choice.first.min(), misfit.min()), "taken": choice.taken, "misfit": misfit[choice.taken], "first": misfit[readings.FIRST_READING.name],
         "rival": rival, "its": misfit[rival], "within": choice.within, "settled": choice.settled,
         "inside": int(found.inside.sum()), "of": len(found),
     }  # fmt: skip
