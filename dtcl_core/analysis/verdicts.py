@@ -229,7 +229,7 @@ def on_unseen(contrast: Contrast) -> str:
     if n < MIN_SEEDS:
         return f"{n} of {MIN_SEEDS} seeds" if n else "not run"
     if interval.low <= 0 <= interval.high:
-        return f"cannot be told ({n} seeds show differences of {detectable(interval):.2f} or more)"
+        return f"open ({n} seeds would show {detectable(interval):.2f} or more)"
     return "above zero" if interval.low > 0 else "below zero"
 
 

@@ -56,9 +56,11 @@ def ahead(cells: pd.DataFrame) -> pd.DataFrame:
         cells: as from `cells`.
 
     Returns:
-        Its lines, the strip's before the other.
+        Its lines, the strip's before the other; of methods alone whose whole grid is there.
     """
-    ranked = cells[~cells.calibrated].sort_values(
+    there = cells.groupby("method").size()
+    whole = [method for method in METHODS if there.get(method, 0) == len(core.grid(method))]
+    ranked = cells[~cells.calibrated & cells.method.isin(whole)].sort_values(
         ["validation", *HYPERPARAMETERS], ascending=[False, True, True, True], kind="stable"
     )
     first = ranked.drop_duplicates(["method", "place"])

@@ -173,7 +173,8 @@ class Card:
         if what == "–":
             return f"<b>{word}</b>"
         number, comma, seeds = effect.partition(", ")
-        said = f"<b>{word}</b><br><small>{escaped(number)}{escaped(unit(what))}{comma}{escaped(seeds)}</small>"
+        told = f"{escaped(number)}{escaped(unit(what))}{comma}{escaped(seeds).replace(' ', '&nbsp;')}"
+        said = f"<b>{word}</b><br><small>{told}</small>"
         if self.brief:
             return f'<span title="{escaped(what)}">{said}</span>'
         return f"{said}<br><small>{escaped(what)}</small>"

@@ -72,7 +72,7 @@ def _holds(x: findings.Numbers) -> bool:
 
 def _nearest(judged: Overview, level: str) -> float:
     """The least end of an interval among those that claim 1 rests on."""
-    return min(contrast.interval.low for contrast, _ in judged.rulings[level][1].conjuncts)
+    return min((contrast.interval.low for contrast, _ in judged.rulings[level][1].conjuncts), default=math.nan)
 
 
 def _given_twice(readings: pd.DataFrame) -> pd.DataFrame:

@@ -132,7 +132,7 @@ class Overview:
             tallies[level] = card.tally(found) + (f" (claim {absent} was run at the other alone)" if absent else "")
         if len(set(tallies.values())) == 1:
             tallies = {"": next(iter(tallies.values()))}
-        counted = "; ".join(f"with {level} {tally}" if level else tally for level, tally in tallies.items())
+        counted = "; ".join(f"with {level}: {tally}" if level else tally for level, tally in tallies.items())
         there, asked = self.measured.key.nunique(), len({run.key for run in self.runs})
         missing = f" {asked - there} of {asked} runs are still missing." if there < asked else ""
         formal = " and ".join(map(str, card.FORMAL))

@@ -87,7 +87,7 @@ def test_the_unseen_colour_decides_no_verdict_but_one():
     unseen = contrast(-0.3, metric="test_ood")
     ruling = verdicts.judge({1: [HOLDS, unseen]})[1]
     assert ruling.word == "supported" and ruling.apart == (unseen,) and verdicts.on_unseen(unseen) == "below zero"
-    assert verdicts.on_unseen(contrast(0.03, 0.2, metric="test_ood")).startswith("cannot be told (10 seeds show")
+    assert verdicts.on_unseen(contrast(0.03, 0.2, metric="test_ood")).startswith("open (10 seeds would show")
     assert verdicts.judge({14: [unseen]})[14].word == "contradicted"
 
 

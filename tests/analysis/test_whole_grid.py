@@ -53,6 +53,12 @@ def test_who_is_ahead_within_and_outside():
     assert found.loc[("standard", whole_grid.WITHIN)].tau_alpha == 0.05
 
 
+def test_a_method_whose_grid_is_not_whole_has_no_one_ahead():
+    made = rows()
+    found = whole_grid.cells(made[~((made.method == "mmd") & (made.tau_alpha == 1.0))], RUNS)
+    assert set(whole_grid.ahead(found).method) == set(whole_grid.METHODS) - {"mmd"}
+
+
 def test_only_rivals_are_trained_afresh_and_a_better_one_is_told():
     found = whole_grid.rivals(rows(), RUNS)
     assert set(found.method) == set(AHEAD) and (found.n == len(core.RIVAL_SEEDS)).all()

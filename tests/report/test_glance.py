@@ -17,7 +17,7 @@ from dtcl_core.analysis.intervals import mean_interval
 from dtcl_core.config import Protocol, Run
 from dtcl_core.experiments import readings
 from dtcl_core.experiments.core import FRESH_SEED, UNSTATED
-from dtcl_core.report import card, first_reading, forest, questions
+from dtcl_core.report import card, first_reading, forest, overview, questions
 from dtcl_core.results import protocol_hash
 
 matplotlib.use("Agg")
@@ -62,6 +62,23 @@ def test_the_cards_words_are_coloured_and_linked():
     assert card.COLORS["contradicted"] in html and card.COLORS["supported"] not in html
     assert 'href="page.html#c3"' in html and html.count("<a href") == len(CLAIMS)
     assert card.Card(judged, only=(1, 3)).table.claim.tolist() == [1, 3]
+
+
+def test_the_card_of_all_claims_is_brief_and_that_of_some_is_not():
+    judged = {"all": verdicts.judge({3: [contrast(-0.08)]})}
+    of, small = "Domain-Weighted Pairs over Standard CL, Test-ID", "<small>-0.080 ± 0.007, n&nbsp;=&nbsp;10</small>"
+    whole, some = card.Card(judged, title="Three words <here>").html(), card.Card(judged, only=(3,)).html()
+    assert f'title="{of}"' in whole and f"<small>{of}</small>" not in whole and f"<small>{of}</small>" in some
+    assert small in whole and small in some and "Three words &lt;here&gt;" in whole
+
+
+def test_an_effect_that_is_no_accuracy_has_its_unit():
+    judged = {"all": verdicts.judge({12: [contrast(9.8, "autograd agrees with the formula (digits beyond six)")]})}
+    assert "digits, n" in card.Card(judged).html() and card.unit("dw_pairs over mmd, Test-ID") == ""
+    told = " ".join(
+        c.said for level in overview.overview().rulings.values() for r in level.values() for c, _ in r.conjuncts
+    )
+    assert all(words in told for words in card.UNITS), "a unit of no line"
 
 
 def drawn(figure):
