@@ -173,7 +173,8 @@ def curves(
         handles.append(plt.Line2D([], [], marker="D", linestyle="", markerfacecolor="none", markeredgecolor="0.3"))
         labels.append("reported")
     if handles:
-        key(handles, [wrapped(label, 26) for label in labels], title=f"means, 95 % intervals;\n{n_said(counts)}")
+        title = wrapped(f"means with 95 % intervals, {n_said(counts)}", 26 if len(metrics) % 2 else 60)
+        key(handles, [wrapped(label, 26) for label in labels], title=title)
     return figure
 
 
