@@ -105,7 +105,8 @@ def in_selected(effects: pd.DataFrame, metric: str = unstated.DECIDING) -> pd.Da
 
     Returns:
         Columns: question, tried, method, after (mean accuracy), difference with its interval and n, moves, and over the best baseline:
-        the lead with its interval, as text. What was selected comes first, then the question whose answer moves a method most.
+        the lead with its interval, as text. What was selected comes first, with the seeds of its lead, then the question whose
+        answer moves a method most.
     """
     part = effects[effects.metric == metric]
     shown = pd.DataFrame(
@@ -119,7 +120,7 @@ def in_selected(effects: pd.DataFrame, metric: str = unstated.DECIDING) -> pd.Da
                 "low": part.low,
                 "high": part.high,
             },
-            **{"n": part.n, "moves": part.moves},
+            **{"n": part.n.where(part.choice != unstated.AS_IT_IS, part.lead_n), "moves": part.moves},
             "over the best baseline": list(map(_lead, part.lead, part.lead_low, part.lead_high)),
         }
     )
@@ -140,7 +141,7 @@ def lines(effects: pd.DataFrame, metric: str = unstated.DECIDING) -> pd.DataFram
     found = []
     for line in effects[effects.metric == metric].itertuples():
         group, what = ALL_METHODS[line.method].title, " ".join(ASKED[line.choice]).removesuffix(" –")
-        lead = (line.lead, line.lead_low, line.lead_high, line.n, True)
+        lead = (line.lead, line.lead_low, line.lead_high, line.lead_n, True)
         if line.choice != unstated.AS_IT_IS:
             found.append((group, what, "moves it by", line.moved, line.low, line.high, line.n, line.moves == "yes"))
         if not math.isnan(line.lead):

@@ -96,7 +96,7 @@ def test_the_axis_says_which_claims_are_no_accuracy():
             1: [contrast(0.2)],
             7: [ranks],
             12: [contrast(9.8, metric=None)],
-            13: [contrast(5.0, n=1, metric=None)],
+            13: [dataclasses.replace(contrast(5.0, metric=None), interval=mean_interval([5.0]))],
         }
     }
     assert "(some of claims 7, 12: as their words say)" in forest.unit_of(judged)
@@ -292,6 +292,7 @@ def test_the_question_that_moves_most_comes_after_what_was_selected():
             0.02,
             -0.01,
             0.05,
+            4,
         )
 
     lines = [line(unstated.AS_IT_IS, "dw_pairs", math.nan, "–"), line("directions", "dw_pairs", 0.01)]
@@ -299,7 +300,9 @@ def test_the_question_that_moves_most_comes_after_what_was_selected():
     effects = pd.DataFrame(lines, columns=list(unstated.COLUMNS))
     assert questions.in_selected(effects).tried.tolist() == ["–", "a penalty of 100, not 1", "scaled"]
     drawn = questions.lines(effects).query("series == 'moves it by'").set_index("mean")
-    assert questions.counted(effects).n.tolist() == [5, 5, 5]
+    leads = questions.lines(effects).query("series == 'lead over the best baseline'")
+    assert leads.n.tolist() == [4, 4, 4], "its own seeds, also of what was selected"
+    assert questions.counted(effects).n.tolist() == [4, 5, 5]
     assert "moves" not in questions.beside(effects, "test_id") and questions.beside(effects, "test_ood").empty
     assert drawn.decides.to_dict() == {0.01: False, -0.3: True} and len(questions.lines(effects)) == 5
 
