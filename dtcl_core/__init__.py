@@ -29,7 +29,7 @@ concluded       `analysis`    `verdicts` (the rule), on `contrasts` of `claims` 
                               `weight_effects`, `sensitivity`, `first_verdicts`; `learned` (what encoders show)
 shown           `report`      `tables`, `html_tables` (tables as pages), `overview`, `card` and `forest` (all claims at
                               once), `dependence` (on what is left open), `findings` (a sentence a chapter), `questions` (to the authors), `first_reading`
-                              (its appendix), `figures`, `style`, `illustrations`, `interactive`, `benchmarked`,
+                              (its appendix), `figures` (with `maps`, `choices`, `embedded`, `traced`), `style`, `illustrations`, `interactive`, `benchmarked`,
                               `heads` (probed too), `study` (a chapter's runs and what is made of them), `levels` (of
                               tau_min, beside each other), `notebook` (what chapters call besides)
 ..              the core      `console` and `presets` (of the command line), `checks` (of values that users give)

@@ -30,7 +30,20 @@ WEIGHT_FIELDS = tuple(
     for field in dataclasses.fields(Protocol)
     if field.name.startswith("discriminator_") or field.name in ("posterior_view", "weight_gradient", "tau_min")
 )
+SAID = {  # by field, and value where it is a choice: what a change is called
+    "discriminator_fit adam": "discriminator fitted by Adam",
+    "discriminator_steps": "in {} steps",
+    "discriminator_learning_rate": "in steps of {}",
+    "discriminator_l2": "discriminator's penalty {}",
+    "discriminator_inputs augmented": "discriminator fitted on augmented views",
+    "discriminator_mode train": "discriminator fitted in training mode",
+    "discriminator_features l2": "discriminator on scaled embeddings",
+    "posterior_view anchor_view": "weight from a negative's other view",
+    "weight_gradient True": "gradient through the weight",
+    "tau_min": "tau_min {}",
+}
 METRICS = ("test_id", "test_ood", "d_test_id")
+AS_CLAIMED = "as in the claims"  # what the default is called: every verdict rests on it
 COLUMNS = ("specification", "method", "against", "metric", "mean", "low", "high", "n")
 MOVES = ("change", "method", "epochs", "sigma", "before", "after", "moved", "low", "high", "n")
 
@@ -57,16 +70,18 @@ def name_of(protocol: Protocol) -> tuple[str, str]:
     ('first reading', 'tau_min 0.2')
     """
     changes = {}
-    for name, other in {"first reading": readings.FIRST, "default": Protocol()}.items():
+    for name, other in {"first reading": readings.FIRST, AS_CLAIMED: Protocol()}.items():
         other = dataclasses.replace(other, epochs=protocol.epochs)
         changed = [f.name for f in dataclasses.fields(Protocol) if getattr(protocol, f.name) != getattr(other, f.name)]
-        changes[name] = [f"{_words(field)} {_short(getattr(protocol, field))}" for field in changed]
+        changes[name] = [_words(field, _short(getattr(protocol, field))) for field in changed]
     nearest = min(changes, key=lambda name: len(changes[name]))
     return nearest, ", ".join(changes[nearest])
 
 
-def _words(field: str) -> str:
-    return field if field == "tau_min" else field.replace("_", " ")
+def _words(field: str, value: str) -> str:
+    """A change as `SAID` has it; of a field that it has not, its name and value."""
+    plain = f"{field} {value}"
+    return SAID.get(plain, SAID.get(field, plain.replace("_", " ")).format(value))
 
 
 def _short(value: object) -> str:

@@ -15,12 +15,13 @@ from ..analysis import verdicts
 from ..analysis.contrasts import Contrast, plain
 from ..methods import ALL_METHODS
 from .card import BRIEF
+from .html_tables import interval_text
+from .style import SMALL, WIDTH
 
 COLUMNS = ("group", "what", "series", "mean", "low", "high", "n", "decides")
 COLORS = ("#D55E00", "#56B4E9", "#009E73", "#CC79A7")
 CUT = 0.5  # intervals go on beyond the edges of the panel; an arrow says so
-WIDTH = 4.4  # inches: on a phone it shrinks little
-TITLE, LINE, STEP = 0.34, 0.15, 0.11  # inches: a group's name, a line of words, an interval
+TITLE, LINE, STEP = 0.34, 0.15, 0.12  # inches: a group's name, a line of words, an interval
 LETTERS = 62  # of words in a line
 
 
@@ -41,6 +42,19 @@ def lines_of(judged: Mapping[str, Mapping[int, Sequence[Contrast]]]) -> pd.DataF
         if c.interval.n > 1
     ]
     return pd.DataFrame(lines, columns=list(COLUMNS))
+
+
+def unit_of(judged: Mapping[str, Mapping[int, Sequence[Contrast]]]) -> str:
+    """What the axis of `lines_of` shows: accuracy, but of the claims with contrasts that are none."""
+    other = {
+        number
+        for found in judged.values()
+        for number, contrasts in found.items()
+        for c in contrasts
+        if c.interval.n > 1 and (c.metric is None or "rank correlation" in c.what)
+    }
+    apart = f" (some of claims {', '.join(map(str, sorted(other)))}: as their words say)" if other else ""
+    return f"difference in accuracy{apart};\nright of zero: as the claim says"
 
 
 def specification_lines(effects: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -71,6 +85,7 @@ def draw(lines: pd.DataFrame, xlabel: str, cut: float = CUT, hollow: str = "deci
     colors = dict(zip(dict.fromkeys(lines.series), COLORS))
     figure, axis = plt.subplots()
     place = 0.0
+    axis.text(1.02, 0.12, "n", transform=axis.get_yaxis_transform(), fontsize=SMALL, va="center", color="0.25")
     for group, of_group in lines.groupby("group", sort=False):
         place += TITLE
         axis.text(-cut, place, str(group), fontsize=8.5, fontweight="bold", va="center")
@@ -78,14 +93,17 @@ def draw(lines: pd.DataFrame, xlabel: str, cut: float = CUT, hollow: str = "deci
         for what, part in of_group.groupby("what", sort=False):
             words = textwrap.wrap(str(what), LETTERS)
             place += 0.08 + LINE * len(words)
-            axis.text(-cut, place, "\n".join(words), fontsize=6.5, va="bottom", color="0.25", linespacing=1.2)
+            axis.text(-cut, place, "\n".join(words), fontsize=SMALL, va="bottom", color="0.25", linespacing=1.2)
             for line in part.itertuples():
                 place += STEP
                 _interval(axis, line, place, colors[line.series], cut)
+                counted = {"transform": axis.get_yaxis_transform(), "color": colors[line.series], "va": "center"}
+                axis.text(1.02, place, f"{line.n:g}", fontsize=SMALL, **counted)
     axis.axvline(0, color="0.4", linewidth=0.8)
     axis.set(ylim=(place + 0.2, 0), xlim=(-cut, cut), yticks=[])
-    axis.set_xlabel(xlabel, fontsize=8.5)
-    axis.tick_params(labeltop=True, labelsize=8)
+    axis.set_xlabel(xlabel)
+    axis.xaxis.set_label_position("top")
+    axis.tick_params(labeltop=True)
     axis.grid(axis="y", visible=False)
     for side in ("left", "right"):
         axis.spines[side].set_visible(False)
@@ -93,15 +111,15 @@ def draw(lines: pd.DataFrame, xlabel: str, cut: float = CUT, hollow: str = "deci
     if not lines.decides.all():
         look = {"marker": "o", "color": "0.4", "markerfacecolor": "white", "markersize": 4}
         keys.append(plt.Line2D([], [], label=hollow, **look))  # type: ignore[arg-type]
-    figure.legend(handles=keys, loc="lower center", ncols=3, fontsize=7.5)
-    height = place + 1.2
+    figure.legend(handles=keys, loc="upper center", ncols=3, title="mean and 95 % interval over n seeds")
+    height = place + 1.5
     figure.set_size_inches(WIDTH, height)
-    figure.subplots_adjust(left=0.03, right=0.97, top=1 - 0.3 / height, bottom=0.75 / height)
+    figure.subplots_adjust(left=0.03, right=0.93, top=1 - 1.1 / height, bottom=0.3 / height)
     return figure
 
 
 def _interval(axis: plt.Axes, line: Any, place: float, color: str, cut: float) -> None:
-    """One interval; what lies beyond the panel ends in an arrow."""
+    """One interval; what lies beyond the panel ends in an arrow, with its value where the mean does too."""
     reached = [line.mean if math.isnan(value) else value for value in (line.low, line.high)]  # one seed has no interval
     low, high = (max(min(value, cut), -cut) for value in reached)
     axis.plot([low, high], [place, place], color=color, linewidth=1.3, alpha=0.8, solid_capstyle="butt")
@@ -112,3 +130,8 @@ def _interval(axis: plt.Axes, line: Any, place: float, color: str, cut: float) -
     for edge, marker, beyond in ((-cut, "<", reached[0] < -cut), (cut, ">", reached[1] > cut)):
         if beyond:
             axis.plot(edge, place, marker, color=color, markersize=4, clip_on=False)
+    if abs(line.mean) > cut:
+        value = interval_text(line.mean, line.low, line.high, signed=True)
+        words = axis.text(math.copysign(0.95 * cut, line.mean), place, value, fontsize=SMALL, va="center", color=color)
+        words.set_horizontalalignment("right" if line.mean > 0 else "left")
+        words.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.3})

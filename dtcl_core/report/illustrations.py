@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from .. import losses
 from ..data import SPLITS, ColoredDigits
-from .style import METHOD_COLORS, SPLIT_TITLES
+from .style import METHOD_COLORS, SMALL, SPLIT_TITLES, WIDTH
 
 
 def reweighting(
@@ -22,26 +22,29 @@ def reweighting(
     w = torch.linspace(0, 1, 201)[None]
     tau = losses.pair_temperature(w, tau_alpha, tau_beta, tau_min, num_domains)[0]
     base = torch.tensor(tau_alpha)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
-    left.plot(w[0], tau, color=METHOD_COLORS["dw_pairs"], linewidth=2.2)
-    left.axhline(tau_alpha, color="0.5", linestyle="--", linewidth=1)
-    left.annotate(r"$\tau_\alpha$", (1.0, tau_alpha), ha="right", va="bottom", color="0.35")
-    left.set(xlabel=r"$w_{ij}$: probability of sharing the anchor's domain", ylabel=r"$\tau_{ij}$", ylim=(0, None))
-    left.set_title("Temperature of a negative pair")
+    figure, (above, below) = plt.subplots(2, 1, figsize=(WIDTH, 5.0), sharex=True, layout="constrained")
+    above.plot(w[0], tau, color=METHOD_COLORS["dw_pairs"], linewidth=2.2)
+    above.axhline(tau_alpha, color="0.5", linestyle="--", linewidth=1)
+    above.annotate(r"$\tau_\alpha$", (1.0, tau_alpha), ha="right", va="bottom", color="0.35")
+    above.set(ylabel=r"$\tau_{ij}$", ylim=(0, None))
+    above.set_title("Temperature of a negative pair")
     for shade, s in zip(sns.color_palette("flare", len(similarity)), similarity):
         log_ratio = (s / tau - tau.log()) - (s / base - base.log())
-        right.plot(w[0], log_ratio / np.log(10), color=shade, linewidth=2.2, label=f"$s_{{ij}}$ = {s:g}")
-    right.axhline(0, color="0.5", linestyle="--", linewidth=1)
-    right.axvline(1 / num_domains, color="0.5", linestyle=":", linewidth=1)
-    right.set(xlabel=r"$w_{ij}$", ylabel=r"powers of ten over $\tau_{ij} = \tau_\alpha$")
-    right.set_title("Push on that negative")
-    right.legend()
+        below.plot(w[0], log_ratio / np.log(10), color=shade, linewidth=2.2, label=f"$s_{{ij}}$ = {s:g}")
+    below.axhline(0, color="0.5", linestyle="--", linewidth=1)
+    below.axvline(1 / num_domains, color="0.5", linestyle=":", linewidth=1)
+    below.set(
+        xlabel=r"$w_{ij}$: probability of sharing the anchor's domain",
+        ylabel=r"powers of ten over $\tau_{ij} = \tau_\alpha$",
+    )
+    below.set_title("Push on that negative")
+    below.legend()
     return figure
 
 
 def example_digits(data: ColoredDigits, rows: int = 5, columns: int = 5) -> Figure:
     """Example images of each split (the paper's first appendix figure)."""
-    figure, axes = plt.subplots(1, len(SPLITS), figsize=(2.1 * len(SPLITS), 2.5), layout="constrained")
+    figure, axes = plt.subplots(1, len(SPLITS), figsize=(WIDTH, 1.5), layout="constrained")
     for axis, split in zip(axes, SPLITS):
         images = data.split(split).images[: rows * columns]
         tiles = images.unflatten(0, (rows, columns)).permute(0, 3, 1, 4, 2).flatten(2, 3).flatten(0, 1)
@@ -53,8 +56,8 @@ def example_digits(data: ColoredDigits, rows: int = 5, columns: int = 5) -> Figu
 
 def color_distributions(sigmas: Sequence[float], seed: int = 0, shown: int = 400) -> Figure:
     """Colours of each domain in RGB space and their marginals, a row a sigma (the paper's second appendix figure)."""
-    figure = plt.figure(figsize=(8.6, 2.3 * len(sigmas)), layout="constrained")
-    grid = figure.add_gridspec(len(sigmas), 4, width_ratios=(1.5, 1, 1, 1))
+    figure = plt.figure(figsize=(WIDTH, 0.3 + 1.5 * len(sigmas)), layout="constrained")
+    grid = figure.add_gridspec(len(sigmas), 4, width_ratios=(1.6, 1, 1, 1))
     for line, sigma in enumerate(sigmas):
         data = ColoredDigits(sigma, seed)
         space = figure.add_subplot(grid[line, 0], projection="3d")
@@ -71,16 +74,16 @@ def color_distributions(sigmas: Sequence[float], seed: int = 0, shown: int = 400
                 )  # fmt: skip
         space.set_title(f"sigma = {sigma:g}", pad=0)
         for name, axis in zip(("R", "G", "B"), marginals):
-            axis.set(title=f"{name} intensity" if line == 0 else "", xlim=(0, 255), yscale="log")
+            axis.set(title=f"{name} intensity" if line == 0 else "", xlim=(0, 255), xticks=(0, 250), yscale="log")
             axis.set_yticks([])
             axis.minorticks_off()
         for setter, name in ((space.set_xlabel, "R"), (space.set_ylabel, "G"), (space.set_zlabel, "B")):
-            setter(name, labelpad=-8)
+            setter(name, labelpad=-13)
         space.set(xlim=(0, 255), ylim=(0, 255), zlim=(0, 255))
-        space.tick_params(labelsize=6, pad=-3)
-        space.locator_params(nbins=3)
+        space.set(xticks=(0, 250), yticks=(0, 250), zticks=(0, 250))
+        space.tick_params(labelsize=SMALL, pad=-4)
         if line == 0:
-            marginals[-1].legend(fontsize="x-small")
+            marginals[-1].legend(handlelength=0.8, borderpad=0.1)
     return figure
 
 

@@ -9,7 +9,8 @@ import pandas as pd
 
 from ..config import TAU_ALPHAS, TAU_BETAS
 from ..traces import Trace
-from .figures import KIND_STYLES, method_color
+from .style import method_color, n_said
+from .traced import KIND_STYLES
 
 SCRIPT = "_static/plotly.min.js"  # beside every page; `book/_ext/offline_pages.py` puts it there
 
@@ -70,7 +71,7 @@ def temperature_surface(means: pd.DataFrame, reported: pd.DataFrame, method: str
         figure.add_scatter3d(
             x=[TAU_ALPHAS.index(a) for a in mine.tau_alpha], y=[TAU_BETAS.index(b) for b in mine.tau_beta],
             z=mine[metric].tolist(), customdata=mine[["tau_alpha", "tau_beta", "n"]].to_numpy().tolist(),
-            hovertemplate=hover + "<br>%{customdata[2]} seeds", mode="markers", name="measured",
+            hovertemplate=hover + "<br>%{customdata[2]} seeds", mode="markers", name=f"measured, {n_said(mine.n)}",
             marker={"size": 5, "color": method_color(method)},
         )  # fmt: skip
     axis = {"title": "tau_alpha", "tickvals": list(range(len(TAU_ALPHAS))), "ticktext": [f"{a:g}" for a in TAU_ALPHAS]}
@@ -80,8 +81,15 @@ def temperature_surface(means: pd.DataFrame, reported: pd.DataFrame, method: str
     return Page(figure, f"surface-{method}", f"{metric} accuracy over tau_alpha and tau_beta, reported and measured")
 
 
-def temperature_by_epoch(trace: Trace, tau_alpha: float, most: int = 60) -> Page:
-    """The distribution of the temperatures, with a slider over epochs."""
+def temperature_by_epoch(trace: Trace, tau_alpha: float, seeds: int, most: int = 60) -> Page:
+    """The distribution of the temperatures, with a slider over epochs.
+
+    Args:
+        trace: of one run, or of several pooled.
+        tau_alpha: drawn as a line.
+        seeds: how many runs are pooled.
+        most: at most so many epochs.
+    """
     import plotly.graph_objects as go
 
     last = len(trace.loss)
@@ -107,7 +115,7 @@ def temperature_by_epoch(trace: Trace, tau_alpha: float, most: int = 60) -> Page
     figure.update_layout(
         **_layout(
             barmode="overlay", bargap=0, sliders=[{"steps": steps, "currentvalue": {"prefix": "epoch "}}],
-            xaxis={"title": "effective temperature"}, yaxis={"title": "share of pairs"}, legend={"orientation": "h", "y": 1.12},
+            xaxis={"title": "effective temperature"}, yaxis={"title": f"share of pairs, {n_said([seeds])} together"}, legend={"orientation": "h", "y": 1.12},
         )
     )  # fmt: skip
     return Page(figure, "temperature-by-epoch", "histogram of the effective temperatures at the chosen epoch")

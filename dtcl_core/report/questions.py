@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
-from ..analysis import calibration, unstated
+from .. import results
+from ..analysis import calibration, sensitivity, specifications, unstated
 from ..analysis.intervals import paired_difference
 from ..analysis.selection import SELECTION_FRACTION
 from ..config import Protocol
+from ..experiments import open_choices
 from ..experiments.core import TAU_MINS
 from ..methods import ALL_METHODS
-from . import forest
+from . import forest, notebook
 from .html_tables import interval_text
 from .style import METRIC_TITLES
 
@@ -46,7 +48,38 @@ OF_ALL: Mapping[
     "probe_features": ("Is the probe given embeddings as they are, and is it regularised?", "test_id"),
     "domain_probe_data": ("Is the domain's probe fitted on all training images, or on the labelled ones?", "d_test_id"),
 }
+IN_SHORT_RUNS: Sequence[
+    tuple[str, str, tuple[str, ...]]
+] = (  # asked of what only short runs change: the question, whose runs tell (a group of `sensitivity.GROUPS` or a cell), what was tried
+    ("Which crops were used (scale, ratio)?", "standard", ("torchvision's crops", "square crops")),
+    (
+        "Which colour jitter, on how many views, before or after the blur?",
+        "color_jitter",
+        ("SimCLR's jitter", "jitter before blur"),
+    ),
+    (
+        "Are a probe's 1 % of labels drawn anew for each seed, by class?",
+        "standard",
+        ("labels stratified", "labels drawn again"),
+    ),
+    (
+        "Which bandwidths has MMD, on raw embeddings or on scaled ones?",
+        "mmd",
+        ("MMD of raw embeddings", "MMD of one bandwidth", "MMD of wider bandwidths"),
+    ),
+    (
+        "What schedule and learning rate has DANN's adversary?",
+        "dann",
+        ("lambda ramped up", "adversary's rate x 10", "adversary's rate / 10"),
+    ),
+)
+EPOCH = ("Is the last epoch evaluated, or the one with the best validation accuracy?", "the best of {}")
 START = "literal crop, dropout 0.05"  # of `calibration.CANDIDATES`: the others change one thing in it
+
+
+def moved() -> pd.DataFrame:
+    """`specifications.moves` of all rows there are."""
+    return specifications.moves(results.load(), specifications.protocols(results.Store().rows(shared=True).values()))
 
 
 def floor(moved: pd.DataFrame) -> pd.DataFrame:
@@ -72,7 +105,8 @@ def in_selected(effects: pd.DataFrame, metric: str = unstated.DECIDING) -> pd.Da
 
     Returns:
         Columns: question, tried, method, after (mean accuracy), difference with its interval and n, moves, and over the best baseline:
-        the lead with its interval, as text. What was selected comes first, then the question whose answer moves a method most.
+        the lead with its interval, as text. What was selected comes first, with the seeds of its lead, then the question whose
+        answer moves a method most.
     """
     part = effects[effects.metric == metric]
     shown = pd.DataFrame(
@@ -86,7 +120,7 @@ def in_selected(effects: pd.DataFrame, metric: str = unstated.DECIDING) -> pd.Da
                 "low": part.low,
                 "high": part.high,
             },
-            **{"n": part.n, "moves": part.moves},
+            **{"n": part.n.where(part.choice != unstated.AS_IT_IS, part.lead_n), "moves": part.moves},
             "over the best baseline": list(map(_lead, part.lead, part.lead_low, part.lead_high)),
         }
     )
@@ -107,7 +141,7 @@ def lines(effects: pd.DataFrame, metric: str = unstated.DECIDING) -> pd.DataFram
     found = []
     for line in effects[effects.metric == metric].itertuples():
         group, what = ALL_METHODS[line.method].title, " ".join(ASKED[line.choice]).removesuffix(" –")
-        lead = (line.lead, line.lead_low, line.lead_high, line.n, True)
+        lead = (line.lead, line.lead_low, line.lead_high, line.lead_n, True)
         if line.choice != unstated.AS_IT_IS:
             found.append((group, what, "moves it by", line.moved, line.low, line.high, line.n, line.moves == "yes"))
         if not math.isnan(line.lead):
@@ -140,6 +174,54 @@ def seen_by_all(readings: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             lines.append((question, tried, METRIC_TITLES[metric].removesuffix(" accuracy"), *numbers))
     columns = ["question", "tried", "accuracy", "before", "after", "difference", "low", "high", "n"]
     return pd.DataFrame(sorted(lines, key=lambda line: -abs(line[5])), columns=columns)
+
+
+def in_short_runs(preset: str = "first", metric: str = "test_id") -> pd.DataFrame:
+    """One line a question that only short runs answer: of the changes tried the one that moves a method most, paired by seed.
+
+    Args:
+        preset: whose rows of the experiment `sensitivity`.
+        metric: which accuracy.
+
+    Returns:
+        Columns: question, tried, method, before (mean accuracy at 1 % of the labels), difference, epochs, and n (seeds). Which epoch
+        is evaluated is told by full runs that have shorter ones beside them. The largest comes first; questions whose changes were not run are left out.
+    """
+    runs, measured = notebook.obtain("sensitivity", preset, False, "auto")
+    portions = sensitivity.portions(sensitivity.with_choices(measured, runs))
+    unseen = (
+        sensitivity.unseen_effects(portions.unseen).drop(columns="n").rename(columns={"start": "base", "moved_n": "n"})
+    )
+    effects = pd.concat([sensitivity.changes(portions.short), unseen], ignore_index=True)
+    effects = effects[effects.metric == metric].dropna(subset="moved")
+    lines = []
+    for question, method, tried in IN_SHORT_RUNS:
+        part = effects[(effects.group == method) & effects.variation.isin(tried)]
+        if len(part):
+            most = part.loc[part.moved.abs().idxmax()]
+            epochs = (portions.short if method in sensitivity.GROUPS else portions.unseen).epochs.max()
+            lines.append((question, most.variation, method, most.base, most.moved, epochs, most.n))
+    found = sensitivity.validated_epoch(portions.lengths)
+    found = found[(found.method == "standard") & (found.tau_alpha == sensitivity.TAU)]
+    if len(found):
+        best = EPOCH[1].format(", ".join(map(str, open_choices.LENGTHS)))
+        gained = (found[metric] - found[f"{metric}_last"]).mean()
+        lines.append(
+            (EPOCH[0], best, "standard", found[f"{metric}_last"].mean(), gained, open_choices.FULL_EPOCHS, len(found))
+        )
+    lines.sort(key=lambda line: -abs(line[4]))
+    return pd.DataFrame(lines, columns=["question", "tried", "method", "before", "difference", "epochs", "n"])
+
+
+def counted(effects: pd.DataFrame) -> pd.DataFrame:
+    """How many seeds each choice was run on, by method; those that were not run are left out."""
+    found = in_selected(effects)
+    return found[found.n > 0][["question", "tried", "method", "n"]]
+
+
+def beside(effects: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """`in_selected` of an accuracy that decides nothing, without what the rule says."""
+    return in_selected(effects, metric).drop(columns="moves")
 
 
 def _standard(reading: pd.DataFrame, metric: str) -> pd.Series:

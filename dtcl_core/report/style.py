@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 
 import seaborn as sns
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..config import Protocol
@@ -24,6 +28,10 @@ METHOD_COLORS = {
     "isogclr": "#66A61E",
 }
 OTHER_COLOR = "#222222"
+WIDTH = (
+    4.8  # inches of every figure: panels stand below each other rather than beside, so that a phone shrinks it little
+)
+SMALL = 7.0  # points of the smallest letters; 7 pixels where a phone shows the figure on 366 pixels (`tests/report/test_phone.py`)
 METRIC_TITLES = {
     "test_ood": "Test-OOD accuracy",
     "test_id": "Test-ID accuracy",
@@ -38,6 +46,33 @@ def method_color(method: str) -> str:
     return METHOD_COLORS.get(method, OTHER_COLOR)
 
 
+def n_said(counts: Iterable[float]) -> str:
+    """How many seeds stand behind the means and intervals that a figure draws; what has none does not count.
+
+    >>> n_said([5, 5]), n_said([5, 3, math.nan, 0]), n_said([])
+    ('n = 5 seeds', 'n = 3 to 5 seeds', 'no seeds yet')
+    """
+    there = sorted({int(n) for n in counts if math.isfinite(n) and n > 0})
+    if not there:
+        return "no seeds yet"
+    if there == [1]:
+        return "n = 1 seed"
+    return f"n = {there[0]} seeds" if len(there) == 1 else f"n = {there[0]} to {there[-1]} seeds"
+
+
+def wrapped(text: str, letters: int) -> str:
+    """A label in lines of at most so many letters, broken between words."""
+    return "\n".join(textwrap.wrap(text, letters))
+
+
+def mark_cut(axis: Axes, low: float, high: float, place: float, color: object) -> None:
+    """An arrow at each edge of the panel that an interval goes on beyond."""
+    left, right = axis.get_xlim()
+    for edge, marker, beyond in ((left, "<", low < left), (right, ">", high > right)):
+        if beyond:
+            axis.plot(edge, place, marker, color=color, markersize=5, clip_on=False)
+
+
 def use_style() -> None:
     """Set the book's style; every chapter calls this once."""
     sns.set_theme(
@@ -48,10 +83,17 @@ def use_style() -> None:
             "figure.facecolor": "white",
             "savefig.facecolor": "white",
             "savefig.bbox": "tight",
-            "axes.titlesize": "medium",
+            "axes.titlesize": 9,
+            "axes.labelsize": 8.5,
+            "xtick.labelsize": 7.5,
+            "ytick.labelsize": 7.5,
+            "xtick.major.pad": 2,
+            "ytick.major.pad": 2,
+            "legend.fontsize": 7.5,
+            "legend.title_fontsize": 7.5,
             "axes.spines.top": False,
             "axes.spines.right": False,
-            "font.size": 10,
+            "font.size": 9,
             "legend.frameon": False,
             "svg.hashsalt": "dtcl",
         },

@@ -317,6 +317,25 @@ def test_a_figure_says_where_it_comes_from(tags, tmp_path):
     assert 'id="figure-0"' in page and 'id="rerun-it"' in page and "colab" not in page, "no address, no button"
 
 
+def test_an_interactive_figure_says_so_too_and_a_page_without_commands_says_its_own(tmp_path):
+    source = "from dtcl_core.report.interactive import Page\nimport plotly.graph_objects as go\nPage(go.Figure(), 'p', 'a plot')"
+    book_of_one_chapter(tmp_path, source)
+    (tmp_path / "book/chapter.ipynb").rename(tmp_path / "book/effective_temperature.ipynb")
+    (tmp_path / "book/_toc.yml").write_text("format: jb-book\nroot: effective_temperature\n")
+    build = [str(Path(sys.executable).parent / "jupyter-book"), "build", str(tmp_path / "book"), "-W", "--keep-going"]
+    done = subprocess.run(build, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "_build/html/effective_temperature.html").read_text()
+    (line,) = re.findall(r'<p class="dtcl-source">(.*?)</p>', page, flags=re.DOTALL)
+    places = ["#figure-0", "rows/effective_temperature.csv", "execution.html#the-rows"]
+    assert re.findall('href="([^"]+)"', line) == places
+    told = " ".join(re.sub("<.*?>", "", line).split())
+    assert told.endswith("again: python -m dtcl_core run effective_temperature --preset core")
+    rows = pd.read_csv(tmp_path / "_build/html/rows/effective_temperature.csv")
+    _, measured = notebook.obtain("effective_temperature", "core", False, "cpu")
+    assert len(rows) and set(rows.key) == set(measured.key)
+
+
 def test_with_an_address_a_chapter_opens_in_colab_and_installs_itself_there(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "book")
     import refresh

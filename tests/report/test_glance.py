@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 
 from dtcl_core import results
-from dtcl_core.analysis import specifications, unstated, verdicts
+from dtcl_core.analysis import sensitivity, specifications, unstated, verdicts
 from dtcl_core.analysis.claims import CLAIMS
 from dtcl_core.analysis.contrasts import Contrast
 from dtcl_core.analysis.intervals import mean_interval
 from dtcl_core.config import Protocol, Run
-from dtcl_core.experiments import readings
+from dtcl_core.experiments import open_choices, readings, weight_choices
 from dtcl_core.experiments.core import FRESH_SEED, UNSTATED
 from dtcl_core.report import card, first_reading, forest, overview, questions
 from dtcl_core.results import protocol_hash
@@ -104,6 +104,20 @@ def test_an_interval_beyond_the_panel_ends_in_an_arrow():
     figure = forest.draw(lines, "effect", cut=0.5)
     assert [line.get_marker() for line in figure.axes[0].lines].count(">") == 2
     assert drawn(figure) == [(0.45, False)]
+
+
+def test_the_axis_says_which_claims_are_no_accuracy():
+    ranks = contrast(0.7, "Test-ID falls with tau_alpha (minus the rank correlation)")
+    judged = {
+        "grid": {
+            1: [contrast(0.2)],
+            7: [ranks],
+            12: [contrast(9.8, metric=None)],
+            13: [dataclasses.replace(contrast(5.0, metric=None), interval=mean_interval([5.0]))],
+        }
+    }
+    assert "(some of claims 7, 12: as their words say)" in forest.unit_of(judged)
+    assert "claims" not in forest.unit_of({"grid": {1: [contrast(0.2)]}})
 
 
 def row(run, **metrics):
@@ -204,6 +218,16 @@ def test_weight_fields_are_those_that_a_method_without_weight_does_not_see():
     assert specifications.name_of(Protocol())[1] == ""
 
 
+def test_a_change_of_the_weight_is_told_in_words():
+    for changes in (*UNSTATED.values(), *(v.changes for v in open_choices.UNSEEN), *weight_choices.CHOICES.values()):
+        if set(changes) <= set(specifications.WEIGHT_FIELDS):
+            _, said = specifications.name_of(dataclasses.replace(Protocol(), **changes))
+            assert "_" not in said.replace("tau_min", "") and "True" not in said and bool(said) == bool(changes)
+    assert specifications.name_of(Protocol())[0] == specifications.AS_CLAIMED
+    one = dataclasses.replace(Protocol(), discriminator_fit="adam", discriminator_steps=1000)
+    assert specifications.name_of(one)[1] == "discriminator fitted by Adam, in 1000 steps"
+
+
 def test_a_question_tells_by_how_much_a_change_moves_the_same_cells_on_the_same_seeds():
     rows, of = frame()
     other = row(
@@ -234,6 +258,36 @@ def test_what_every_method_sees_is_asked_with_the_change_that_moves_most():
     assert questions.seen_by_all({}).empty
 
 
+def test_what_only_short_runs_answer_is_asked_with_the_change_that_moves_most(monkeypatch):
+    effects = [("labels stratified", "standard", 0.9, -0.01, 1), ("labels drawn again", "standard", 0.9, 0.02, 1),
+               ("no dropout", "standard", 0.9, 0.5, 1)]  # fmt: skip
+    told = pd.DataFrame(effects, columns=["variation", "group", "base", "moved", "n"]).assign(metric="test_id")
+    cells = [
+        ("MMD of raw embeddings", "mmd", 0.8, 0.7, -0.1, 2),
+        ("MMD of one bandwidth", "mmd", 0.8, math.nan, math.nan, 0),
+    ]
+    unseen = pd.DataFrame(cells, columns=["variation", "group", "start", "mean", "moved", "moved_n"]).assign(
+        metric="test_id", n=3
+    )
+    ends = [("standard", 0.1, 0, 0.9, 0.85), ("standard", 0.1, 1, 0.8, 0.8), ("standard", 0.2, 0, 0.1, 0.9)]
+    best = pd.DataFrame(ends, columns=["method", "tau_alpha", "seed", "test_id", "test_id_last"])
+    rows = pd.DataFrame({"epochs": [60]})
+    for name, found in {"with_choices": None, "portions": sensitivity.Portions(rows, rows, rows, rows), "changes": told,
+                        "unseen_effects": unseen, "validated_epoch": best}.items():  # fmt: skip
+        monkeypatch.setattr(sensitivity, name, lambda *_, found=found: found)
+    monkeypatch.setattr(questions.notebook, "obtain", lambda *_: ([], None))
+    table = questions.in_short_runs()
+    assert table.tried.tolist() == ["MMD of raw embeddings", "the best of 60, 100, 400", "labels drawn again"]
+    assert table.difference.tolist() == pytest.approx([-0.1, 0.025, 0.02]) and table.before[1] == pytest.approx(0.825)
+    assert table.n.tolist() == [2, 2, 1] and table.epochs.tolist() == [60, 400, 60]
+
+
+def test_changes_asked_of_short_runs_are_changes_that_there_are():
+    known = {v.name for v in (*open_choices.ALL, *open_choices.UNSEEN)}
+    assert {name for *_, tried in questions.IN_SHORT_RUNS for name in tried} <= known
+    assert {where for _, where, _ in questions.IN_SHORT_RUNS} <= {*sensitivity.GROUPS, *open_choices.CELLS}
+
+
 def test_each_choice_is_asked_about_and_of_the_weight_alone():
     assert set(questions.ASKED) == {unstated.AS_IT_IS, *UNSTATED}
     assert {field for changes in UNSTATED.values() for field in changes} <= set(specifications.WEIGHT_FIELDS)
@@ -255,6 +309,7 @@ def test_the_question_that_moves_most_comes_after_what_was_selected():
             0.02,
             -0.01,
             0.05,
+            4,
         )
 
     lines = [line(unstated.AS_IT_IS, "dw_pairs", math.nan, "–"), line("directions", "dw_pairs", 0.01)]
@@ -262,6 +317,10 @@ def test_the_question_that_moves_most_comes_after_what_was_selected():
     effects = pd.DataFrame(lines, columns=list(unstated.COLUMNS))
     assert questions.in_selected(effects).tried.tolist() == ["–", "a penalty of 100, not 1", "scaled"]
     drawn = questions.lines(effects).query("series == 'moves it by'").set_index("mean")
+    leads = questions.lines(effects).query("series == 'lead over the best baseline'")
+    assert leads.n.tolist() == [4, 4, 4], "its own seeds, also of what was selected"
+    assert questions.counted(effects).n.tolist() == [4, 5, 5]
+    assert "moves" not in questions.beside(effects, "test_id") and questions.beside(effects, "test_ood").empty
     assert drawn.decides.to_dict() == {0.01: False, -0.3: True} and len(questions.lines(effects)) == 5
 
 
