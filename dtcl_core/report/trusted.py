@@ -6,15 +6,18 @@ Functions that take `now` are given the hash of the code as it is, and name code
 from __future__ import annotations
 
 import ast
+import platform
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
 
+from .. import results
 from ..launch import audit
-from . import benchmarked
+from . import agreement, benchmarked, tables
 from .benchmarked import DEVICES, NOT_MEASURED
 
 NOW = "as it is now"
@@ -23,7 +26,11 @@ OUTCOMES = (
     "as before: numbers unchanged, or commands obeyed; named: loss or refusal, with a message; silent: a number changed or lost"
     " without a word; failed: unexplained error"
 )
+LARGEST = "largest: of any accuracy, mean over label fractions"
+DIFFERENCES = "embeddings: of their largest entry; accuracy: at 1 % of labels"
+GRADIENTS = "median and worst parameter; n seeds"
 KILLS = "resumed: from a checkpoint; writes hit: files left half-written; code: hash of what trains and stores"
+PACKAGES = ("numpy", "pandas", "scipy", "matplotlib", "jupyter-book")
 SIDES, IMAGES, CHANNELS, EPSILON = (14, 28, 56), 512, 16, 1e-5  # of what `batch_norm_error` normalises
 
 
@@ -110,13 +117,15 @@ def determinism(now: str) -> pd.DataFrame:
     for device in DEVICES:
         table = benchmarked.load(f"determinism_{device}")
         if table.empty:
-            how = f"{NOT_MEASURED}: benchmarks/determinism.py {device}"
-            table = pd.DataFrame({"condition": [how], "sources": ["-"]})
+            table = pd.DataFrame(
+                {"condition": [f"{NOT_MEASURED}: benchmarks/determinism.py {device}"], "sources": ["-"]}
+            )
         else:
-            table = table.assign(embeddings=[power(v) for v in table.embeddings])
+            texts = {name: [str(n) for n in table[name]] for name in ("epochs", "runs", "identical")}
+            table = table.assign(embeddings=[power(v) for v in table.embeddings], **texts)
         lines.append(table.assign(device=device, code=named_code(table.sources, now)))
     columns = ["device", "condition", "epochs", "runs", "identical", "embeddings", "accuracy", "code"]
-    return pd.concat(lines, ignore_index=True)[columns]
+    return pd.concat(lines, ignore_index=True).reindex(columns=columns)
 
 
 def rounding() -> pd.DataFrame:
@@ -188,7 +197,40 @@ def tries(tests: Path = TESTS) -> pd.DataFrame:
     raise ValueError(f"{tests} sets no EXAMPLES.")
 
 
-def by_this_code(rows: pd.DataFrame, now: str) -> str:
-    """How many runs the code as it is now made, which it would have to give again bit for bit, in a sentence."""
-    mine = rows[rows.sources == now].key.nunique()
-    return f"{mine:,} of {rows.key.nunique():,} runs were made by the code as it is now."
+def this_machine(told: Mapping[str, Any]) -> pd.DataFrame:
+    """What built a page: columns what and value; `told` as from `provenance.machine`, then the system and versions of `PACKAGES`."""
+    here = {
+        **told,
+        "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        **{package: version(package) for package in PACKAGES},
+    }
+    return pd.DataFrame(
+        [(name.replace("_", " "), str(value)) for name, value in here.items()], columns=["what", "value"]
+    )
+
+
+def both_paths(lines: int = 6) -> pd.DataFrame:
+    """The largest mean differences between both paths of a CPU, see `agreement.path_differences`."""
+    return agreement.path_differences(benchmarked.load("equivalence_cpu")).head(lines)
+
+
+def paths_in_words() -> str:
+    """What the comparison of both paths of a CPU came to, see `agreement.equivalence`."""
+    return agreement.equivalence(benchmarked.load("equivalence_cpu"))
+
+
+def environments() -> pd.DataFrame:
+    """What came of the tests with other versions (`environments.csv`); one line says so if none was tried."""
+    table = benchmarked.load("environments")
+    return pd.DataFrame({"python": ["not tried yet"]}) if table.empty else table
+
+
+def stored(now: str) -> pd.DataFrame:
+    """The rows that exist: of `tables.provenance` with the code's hash as `NOW` if it is that of the code as it is, which would have
+    to give those again bit for bit; the last line sums these up."""
+    rows = results.load()
+    table = tables.provenance(rows)
+    table = table.assign(sources=named_code(table.sources, now)).rename(columns={"sources": "code"})
+    mine, every = rows[rows.sources == now].key.nunique(), rows.key.nunique()
+    last = {"device": "all", "precision": "-", "torch": "-", "code": f"{mine:,} with the code {NOW}", "runs": every}
+    return pd.concat([table, pd.DataFrame([last])], ignore_index=True)
