@@ -25,11 +25,14 @@ stored          the core      `results` (rows), `traces` (temperatures by epoch)
 concluded       `analysis`    `verdicts` (the rule), on `contrasts` of `claims` and `restated_claims`, at each of
                               `tau_min_levels`, tried by `operating_characteristics`; `selection`, `intervals`,
                               `reported` (the paper's numbers); of the open choices `calibration`, `specifications`
-                              (the effect under each), `unstated` (each choice alone), of the first reading
+                              (the effect under each), `unstated` (each choice alone), `whole_grid`, of the first reading
                               `weight_effects`, `sensitivity`, `first_verdicts`; `learned` (what encoders show)
 shown           `report`      `tables`, `html_tables` (tables as pages), `overview`, `card` and `forest` (all claims at
                               once), `dependence` (on what is left open), `findings` (a sentence a chapter), `questions` (to the authors), `first_reading`
-                              (its appendix), `figures` (with `maps`, `choices`, `embedded`, `traced`), `style`, `illustrations`, `interactive`, `benchmarked`,
+                              (its appendix), `figures` (with `maps`, `choices`, `embedded`, `traced`), `style`,
+                              `illustrations`, `interactive`, `benchmarked`, `agreement` (of two ways to compute), what
+                              pages show: `speed`, `trusted`, `summary`, `lessons` (data and method), `weight_tables`,
+                              `whole_grid`;
                               `heads` (probed too), `study` (a chapter's runs and what is made of them), `levels` (of
                               tau_min, beside each other), `notebook` (what chapters call besides)
 ..              the core      `console` and `presets` (of the command line), `checks` (of values that users give)

@@ -9,18 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..analysis.intervals import Interval, holm_confidences, mean_interval, p_value, paired_difference
-from ..config import METRICS, Protocol, Run
+from ..config import Protocol, Run
 from ..experiments import REGISTRY
 from ..launch import local
 from ..methods import ALL_METHODS
+from . import notebook
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 NOT_MEASURED = "not measured"
-EQUIVALENT = 0.02  # largest difference in accuracy that counts as none
+DEVICES = ("cpu", "cuda")
 FULL_STACK = 6  # runs from which on a stack costs about what it may
 LINEAR = 1.05  # a stack of twice the runs costs twice as much; a few hundredths are what rounds differ by
-PRECISION_METRICS = ("validation", "test_id", "test_ood", "d_test_id")
 
 
 def load(name: str, folder: Path | None = None) -> pd.DataFrame:
@@ -34,6 +33,19 @@ def latest(name: str, code: str) -> pd.DataFrame:
     """The lines of a benchmark's file that this code was tried with, or all where it was not; without seeds, versions and dates."""
     table = load(name).drop(columns=["seed", "torch", "date"], errors="ignore")
     return table[table.code == code] if len(table) and (table.code == code).any() else table
+
+
+def measured() -> dict[str, pd.DataFrame]:
+    """The figures of the engine beside its peers, by device, of the devices on which they were measured."""
+    return {device: frame for device in DEVICES if len(frame := load(device))}
+
+
+def show(table: pd.DataFrame, otherwise: str, title: str | None = None) -> None:
+    """Display a table, see `notebook.show`; or, where nothing was measured, a line that says how to."""
+    if table.empty:
+        print(otherwise)
+    else:
+        notebook.show(table, title=title)
 
 
 def stacks(frame: pd.DataFrame) -> pd.DataFrame:
@@ -97,9 +109,10 @@ def _target(
     return where, what, f"{'at most ' if at_most else ''}{bound:g} {unit}", found.in_words(unit, digits), met
 
 
-def targets(folder: Path | None = None) -> pd.DataFrame:
-    """The project's targets beside what was measured: columns where, what, target, measured, met."""
-    lines = [*_cpu_targets(folder), *_gpu_targets(folder)]
+def targets(folder: Path | None = None, device: str | None = None) -> pd.DataFrame:
+    """The project's targets beside what was measured: columns where, what, target, measured, met; those of one device, or all."""
+    of = {"cpu": _cpu_targets, "cuda": _gpu_targets}
+    lines = [line for name in ([device] if device else DEVICES) for line in of[name](folder)]
     return pd.DataFrame(lines, columns=["where", "what", "target", "measured", "met"])
 
 
@@ -281,97 +294,3 @@ def computed_minutes(frame: pd.DataFrame) -> dict[str, float]:
     epochs = REGISTRY["main_table"].runs("paper")[0].protocol.epochs
     milliseconds = rows[["epoch_launch_ms", "epoch_device_ms"]].max(axis=1) * rows.stacks * epochs
     return (milliseconds.groupby(rows.gpu, sort=False).sum() / 60_000).to_dict()
-
-
-def precision_differences(frame: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy in bfloat16 less accuracy in float32, paired by seed, for each configuration and metric.
-
-    Returns:
-        Columns: method, tau_alpha, tau_beta, metric, float32 (mean), difference (mean), low and high (95 % t interval), n.
-    """
-    columns = ["method", "tau_alpha", "tau_beta", "metric", "float32", "difference", "low", "high", "n"]
-    if frame.empty:
-        return pd.DataFrame(columns=columns)
-    lines = []
-    for cell, rows in frame.groupby(["method", "tau_alpha", "tau_beta"], dropna=False, sort=False):
-        by = {precision: part.set_index("seed") for precision, part in rows.groupby("precision")}
-        for metric in PRECISION_METRICS:
-            exact, half = by["float32"][metric], by["bfloat16"][metric]
-            d = paired_difference(half, exact)
-            lines.append((*cell, metric, exact.mean(), d.mean, d.low, d.high, d.n))
-    return pd.DataFrame(lines, columns=columns)
-
-
-def precision_pooled(frame: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy in bfloat16 less accuracy in float32 for each metric, averaged over configurations, over seeds.
-
-    A seed's configurations share its views, so a seed counts once.
-
-    Returns:
-        Columns: metric, float32 (mean), difference (mean), low and high (95 % t interval), n (seeds), and as yardsticks
-        the standard deviations of a pair's difference and of a float32 run's accuracy over seeds.
-    """
-    columns = ["metric", "float32", "difference", "low", "high", "n", "sd of a pair", "sd of a seed"]
-    cell, lines = ["method", "tau_alpha", "tau_beta"], []
-    for metric in PRECISION_METRICS if len(frame) else ():
-        table = frame.pivot(index=[*cell, "seed"], columns="precision", values=metric).dropna()
-        pairs = table.bfloat16 - table.float32
-        d = mean_interval(pairs.groupby("seed").mean())
-        seeds = table.float32.groupby(cell, dropna=False).var().mean() ** 0.5
-        lines.append((metric, table.float32.mean(), d.mean, d.low, d.high, d.n, pairs.std(), seeds))
-    return pd.DataFrame(lines, columns=columns)
-
-
-def path_differences(frame: pd.DataFrame) -> pd.DataFrame:
-    """Accuracy by the trunk less accuracy by PyTorch's operators, paired by seed, from `load("equivalence_cpu")`.
-
-    Returns:
-        A line for each method, label fraction and metric, the largest mean difference first: method, label_fraction, metric,
-        operators (mean), difference (mean), low and high (t interval, Holm's correction over all lines), n, apart (whether
-        the interval excludes zero).
-    """
-    columns = ["method", "label_fraction", "metric", "operators", "difference", "low", "high", "n", "apart"]
-    if frame.empty:
-        return pd.DataFrame(columns=columns)
-    cells = [
-        (
-            *cell,
-            metric,
-            rows[f"{metric}_operators"].mean(),
-            (rows[f"{metric}_trunk"] - rows[f"{metric}_operators"]).to_numpy(),
-        )
-        for cell, rows in frame.groupby(["method", "label_fraction"], sort=False)
-        for metric in METRICS
-    ]
-    lines = []
-    for (*cell, pairs), confidence in zip(cells, holm_confidences([p_value(cell[-1]) for cell in cells])):
-        d = mean_interval(pairs, confidence)
-        lines.append((*cell, d.mean, d.low, d.high, d.n, d.low > 0 or d.high < 0))
-    return pd.DataFrame(lines, columns=columns).sort_values("difference", key=abs, ascending=False, ignore_index=True)
-
-
-def path_equivalence(frame: pd.DataFrame) -> Interval:
-    """Mean and 90 % interval over seeds of Test-ID by the trunk less Test-ID by PyTorch's operators.
-
-    Each seed counts once, with its mean over methods and label fractions; a seed that lacks any of them is left out. An
-    interval within `EQUIVALENT` of zero passes two one-sided tests at 5 %.
-    """
-    if frame.empty:
-        return mean_interval([])
-    pairs = frame.assign(pair=frame.test_id_trunk - frame.test_id_operators)
-    by_seed = pairs.pivot_table(index="seed", columns=["method", "label_fraction"], values="pair").dropna()
-    return mean_interval(by_seed.mean(axis=1), 0.90)
-
-
-def equivalence(frame: pd.DataFrame) -> str:
-    """What the comparison of both paths came to, in sentences, by the rule in benchmarks/equivalence.py."""
-    if frame.empty:
-        return "not yet run"
-    table, d = path_differences(frame), path_equivalence(frame)
-    apart, inside = int(table.apart.sum()), -EQUIVALENT < d.low and d.high < EQUIVALENT
-    return (
-        f"{apart} of {len(table)} mean differences exclude{'s' if apart == 1 else ''} zero after Holm's correction.\n"
-        f"Test-ID differs by {d.mean:+.3f} (90 % interval {d.low:+.3f} to {d.high:+.3f}, {d.n} seeds): "
-        f"{'' if inside else 'not '}shown equivalent within {EQUIVALENT:g}.\n"
-        f"By the rule the two paths {'agree' if inside and not apart else 'are not shown to agree'}."
-    )

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from itertools import pairwise
 
-import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -43,6 +42,20 @@ def test_targets_compare_the_stacks_that_training_uses_and_say_what_was_not_meas
     assert table["one GPU", "against the plain loop"] == "13.3 times (12.3 to 15.3)"
     assert table["one GPU", "against a batched single run"] == "3.3 times"
     assert table["one GPU", "slowest part over its floor: loss"] == "2.50 times"
+
+
+def test_targets_of_one_device_are_those_lines_alone(folder):
+    whole, parts = benchmarked.targets(folder), [benchmarked.targets(folder, device) for device in benchmarked.DEVICES]
+    assert pd.concat(parts, ignore_index=True).equals(whole)
+    assert "one GPU" not in set(parts[0]["where"]) and set(parts[1]["where"]) == {"one GPU"}
+
+
+def test_a_table_that_is_not_there_says_how_to_measure_it(capsys):
+    benchmarked.show(benchmarked.load("nothing"), "not measured yet: do this")
+    assert capsys.readouterr().out == "not measured yet: do this\n"
+    benchmarked.show(pd.DataFrame({"a": [1]}), "not measured yet: do this", "Title")
+    printed = capsys.readouterr().out
+    assert "Title" in printed and "not measured" not in printed
 
 
 def test_a_target_is_met_or_not_and_open_where_nothing_was_measured(folder):
@@ -102,44 +115,6 @@ def test_growth_is_above_one_only_if_a_larger_stack_costs_more_than_in_proportio
     assert len(figures.stack_cost({"here": table}).axes) == 2
 
 
-def test_precisions_are_compared_seed_by_seed():
-    rows = [
-        dict(method="standard", tau_alpha=0.1, tau_beta=None, seed=s, precision=p, **dict.fromkeys(benchmarked.PRECISION_METRICS, v))
-        for s, exact in enumerate([0.5, 0.7, 0.9])
-        for p, v in [("float32", exact), ("bfloat16", exact + 0.01 * (s + 1))]
-    ]  # fmt: skip
-    table = benchmarked.precision_differences(pd.DataFrame(rows))
-    assert len(table) == 4 and (table.n == 3).all()
-    assert table.difference.tolist() == pytest.approx([0.02] * 4) and table.float32.tolist() == pytest.approx([0.7] * 4)
-    assert ((table.low < 0.02) & (table.high > 0.02)).all()
-    assert benchmarked.precision_differences(benchmarked.load("nothing")).empty
-
-
-def test_a_seed_counts_once_when_configurations_are_pooled():
-    gaps = {(None, 0): 0.01, (1.0, 0): 0.03, (None, 1): 0.05, (1.0, 1): 0.07}  # means of the seeds: 0.02 and 0.06
-    rows = [
-        dict(
-            method="m",
-            tau_alpha=0.1,
-            tau_beta=b,
-            seed=s,
-            precision=p,
-            **dict.fromkeys(benchmarked.PRECISION_METRICS, v),
-        )
-        for (b, s), gap in gaps.items()
-        for p, v in [("float32", 0.5 + 0.1 * s), ("bfloat16", 0.5 + 0.1 * s + gap)]
-    ]
-    unfinished = rows[0] | {"seed": 2}  # float32 is done, bfloat16 not yet
-    table = benchmarked.precision_pooled(pd.DataFrame([*rows, unfinished]))
-    assert len(table) == 4 and (table.n == 2).all()
-    assert table.difference.tolist() == pytest.approx([0.04] * 4)
-    assert table.float32.tolist() == pytest.approx([0.55] * 4)
-    assert table.low.tolist() == pytest.approx([0.04 - 12.706 * 0.02] * 4, abs=1e-3)  # t with one degree of freedom
-    assert table["sd of a pair"].tolist() == pytest.approx([0.02582] * 4, abs=1e-4)
-    assert table["sd of a seed"].tolist() == pytest.approx([0.0707] * 4, abs=1e-3)
-    assert benchmarked.precision_pooled(benchmarked.load("nothing")).empty
-
-
 def test_what_was_counted_becomes_floors_and_minutes():
     shared = dict(runs=190, launches=1000, gflop=150.0, gb=25.0, peak_gb=4.0, estimate_gb=8.0, launch_ms=5.0)
     shared |= dict(stack="the paper's", stacks=5, epoch_launch_ms=150.0)
@@ -160,55 +135,6 @@ def test_what_was_counted_becomes_floors_and_minutes():
     committed = benchmarked.load("simulated")
     assert committed.machine.str.contains("not measured").all() and len(benchmarked.computed(committed)) >= 4
     assert all(minutes < 8 for minutes in benchmarked.computed_minutes(committed).values())
-
-
-def both_paths(seeds=10, **shifts):
-    """Accuracies by both paths, apart by noise of 0.01 and by `shifts` of a metric."""
-    draw = np.random.default_rng(0)
-    lines = []
-    for method in ("standard", "dw_pairs"):
-        for seed in range(seeds):
-            for fraction in (0.01, 1.0):
-                line = {"method": method, "seed": seed, "label_fraction": fraction}
-                for metric in benchmarked.METRICS:
-                    line[f"{metric}_operators"] = 0.7
-                    line[f"{metric}_trunk"] = 0.7 + shifts.get(metric, 0.0) + 0.01 * draw.standard_normal()
-                lines.append(line)
-    return pd.DataFrame(lines)
-
-
-def test_paths_that_differ_by_chance_alone_agree():
-    table = benchmarked.path_differences(both_paths())
-    assert len(table) == 2 * 2 * 4 and (table.n == 10).all() and not table.apart.any()
-    assert table.difference.abs().is_monotonic_decreasing and table.operators.tolist() == pytest.approx([0.7] * 16)
-    wide, plain = table.high - table.low, 2 * 2.262 * 0.01 / 10**0.5
-    assert wide.median() > 1.3 * plain, "intervals are no wider than that of one difference alone"
-    assert benchmarked.equivalence(both_paths()).endswith("By the rule the two paths agree.")
-
-
-def test_a_metric_that_moves_is_found_and_a_test_id_that_moves_is_not_equivalent():
-    table = benchmarked.path_differences(both_paths(d_test_id=0.03))
-    assert table[table.apart].metric.unique().tolist() == ["d_test_id"] and table.apart.sum() == 4
-    said = benchmarked.equivalence(both_paths(d_test_id=0.03))
-    assert "4 of 16" in said and "): shown equivalent" in said and said.endswith("are not shown to agree.")
-    assert "not shown equivalent within 0.02" in benchmarked.equivalence(both_paths(test_id=0.019))
-    assert benchmarked.equivalence(both_paths(seeds=1)).endswith("not shown to agree.")
-    assert (
-        benchmarked.equivalence(benchmarked.load("nothing")) == "not yet run"
-        and benchmarked.path_differences(benchmarked.load("nothing")).empty
-    )
-
-
-def test_a_seed_that_lacks_a_method_does_not_count_for_equivalence():
-    frame = both_paths(seeds=3)
-    lacking = frame.drop(frame[(frame.seed == 2) & (frame.method == "standard")].index)
-    assert benchmarked.path_equivalence(frame).n == 3 and benchmarked.path_equivalence(lacking).n == 2
-    whole = frame[frame.seed < 2]
-    by_seed = (whole.test_id_trunk - whole.test_id_operators).groupby(whole.seed).mean()
-    d = benchmarked.path_equivalence(lacking)
-    assert d.mean == pytest.approx(by_seed.mean()) and d.high - d.mean == pytest.approx(
-        6.314 * by_seed.std() / 2**0.5, rel=1e-3
-    )
 
 
 def test_the_committed_figures_can_be_read():
