@@ -200,7 +200,7 @@ def otherwise(
         methods: whose cells and leads are shown.
     """
     seen = other.seed.nunique()
-    lines = [f"{name}: {seen} seeds{'' if seen >= MIN_SEEDS else ', fewer than are compared'}"]
+    lines = [f"{name}: {seen} seeds" if seen >= MIN_SEEDS else f"{name}: not tested, {seen} of {MIN_SEEDS} seeds"]
     if seen >= MIN_SEEDS:
         both = {"default": claims.Evidence(plain), "other": claims.Evidence(other)}
         first, second = (claims.judge(e, range(1, 7)) for e in both.values())
