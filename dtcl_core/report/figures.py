@@ -396,11 +396,11 @@ def readings(distances: pd.DataFrame, order: Sequence[str], chosen: str | None =
 
 def _anchor_name(anchor: Any) -> str:
     """What a column of `readings` is called: whose number it is."""
+    title = ALL_METHODS[anchor.method].title
     if anchor.group == "collapse":
-        short = {"dw_negatives": "negatives", "dw_pairs": "pairs"}[anchor.method]
-        return f"{short}, tau_alpha {anchor.tau_alpha:g}"
+        return f"{title} at {anchor.tau_alpha:g}"
     metric = {"test_ood": "Test-OOD", "test_id": "Test-ID", "d_test_id": "D-Test-ID"}[anchor.metric]
-    return f"{ALL_METHODS[anchor.method].title.replace(' CL', '')}: {metric} {100 * anchor.label_fraction:g} %"
+    return f"{title}: {metric} {100 * anchor.label_fraction:g} %"
 
 
 DIGIT_MARKS = {"3": "$3$", "5": "$5$"}
