@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -38,6 +39,8 @@ class Readings:
         in_full = len(study.runs) > 100 and study.options.get("seeds") is None and study.preset != "laptop"
         seeds = None if in_full else len({run.seed for run in study.runs})
         self.choice = calibration.choice(self.rows, self.sized, seeds)
+        if seeds == 1:  # no spread over seeds, no unit to compare in
+            self.choice = replace(self.choice, tables={})
         self.every = calibration.on_all_seeds(self.rows, self.sized)
 
     def standing(self) -> str:

@@ -13,9 +13,11 @@ from scipy import stats
 from ..analysis import claims, first_verdicts, reported, selection, weight_effects
 from ..analysis.contrasts import BASELINES, MIN_SEEDS, PROPOSED, SHORT, Contrast
 from ..analysis.first_verdicts import FULL_SEEDS
+from ..analysis.intervals import paired_difference
 from ..config import HYPERPARAMETERS, Run
+from ..data import LABEL_FRACTIONS
 from ..experiments import wants_trace, weight_choices
-from . import first_reading, notebook, tables
+from . import notebook, tables
 
 ON_SELECTED = range(1, 7)  # the claims about selected cells, which can be judged on other seeds and with other choices
 
@@ -118,7 +120,7 @@ class EarlierRule:
             added = rows[rows.key.isin(off)]
             same = self.grids[self.grids.seed.isin(added.seed)]
             named, both = f"{tables.title(method)} with one more cell", notebook.together(same, added)
-            parts.append(first_reading.otherwise(same, both, named, self.epochs, [method]))
+            parts.append(otherwise(same, both, named, self.epochs, [method]))
         return "\n".join(parts)
 
     def other_weights(self) -> str:
@@ -128,7 +130,7 @@ class EarlierRule:
         for choice in list(weight_choices.CHOICES)[1:]:
             there = weight_effects.as_if(self.grids, rows, runs, choice)
             same = plain[plain.seed.isin(there.seed)]
-            parts.append(first_reading.otherwise(same, there, choice, self.epochs))
+            parts.append(otherwise(same, there, choice, self.epochs))
         return "\n".join(parts)
 
     def power(self) -> pd.DataFrame:
@@ -188,3 +190,41 @@ def power(contrasts: Sequence[Contrast]) -> pd.DataFrame:
     return pd.DataFrame(
         lines, columns=["accuracy", "contrasts", "spread", "reach of five seeds", "the paper's difference"]
     )
+
+
+def leads(by: Mapping[str, claims.Evidence], methods: Sequence[str] = PROPOSED) -> str:
+    """What proposed methods have over the best baseline on Test-ID, as several bodies of evidence have it, in lines."""
+    lines = []
+    for method in methods:
+        lines.append(f"{tables.title(method)} over the best baseline, Test-ID:")
+        for name, e in by.items():
+            for share in LABEL_FRACTIONS:
+                mine, best = e.selected(method, "test_id", fraction=share), e.best_baseline("test_id", fraction=share)
+                gain = paired_difference(mine, best)
+                lines.append(f"    {name:<16}{100 * share:>3g} % of labels{str(gain):>26}  n = {gain.n}")
+    return "\n".join([*lines, ""])
+
+
+def otherwise(
+    plain: pd.DataFrame, other: pd.DataFrame, name: str, epochs: int, methods: Sequence[str] = PROPOSED
+) -> str:
+    """Claims 1 to 6 by the earlier rule, as two sets of rows of as many seeds have them, and the leads, in lines.
+
+    Args:
+        plain, other: rows; those of `other` were made by another choice.
+        name: of that choice.
+        epochs: of the runs.
+        methods: whose cells and leads are shown.
+    """
+    seen = other.seed.nunique()
+    lines = [f"{name}: {seen} seeds" if seen >= MIN_SEEDS else f"{name}: not tested, {seen} of {MIN_SEEDS} seeds"]
+    if seen >= MIN_SEEDS:
+        both = {"default": claims.Evidence(plain), "other": claims.Evidence(other)}
+        first, second = (claims.judge(e, range(1, 7)) for e in both.values())
+        lines.append(first_verdicts.otherwise(first, second, ("default", "other"), epochs))
+        for cell in selection.select(other[other.method.isin(methods) & (other.sigma == 50.0)]).itertuples():
+            if cell.discriminator == "global":
+                picked = f"{cell.tau_alpha:g}/{cell.tau_beta:g}"
+                lines.append(f"{tables.title(cell.method)}: validation selects {picked} then.")
+        lines.append(leads(both, methods))
+    return "\n".join(lines)

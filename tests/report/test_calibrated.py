@@ -72,3 +72,7 @@ def test_fewer_seeds_than_the_rule_asks_for_settle_nothing(found):
     two = Readings(SimpleNamespace(runs=runs, measured=found.study.measured, preset="core", options={"seeds": 2}))
     assert two.choice.seeds == 2 and not two.choice.settled
     assert "nothing is settled" in " ".join(two.standing().split()) and "The two smallest" not in two.standing()
+    runs = [run for run in found.study.runs if run.seed == first[0]]
+    one = Readings(SimpleNamespace(runs=runs, measured=found.study.measured, preset="core", options={"seeds": 1}))
+    assert one.figure() is None and one.compared().empty and len(one.on_one_seed()) == len(calibration.CANDIDATES)
+    assert "0 are compared here" in one.standing()
