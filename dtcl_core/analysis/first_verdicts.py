@@ -4,10 +4,10 @@ Once every contrast rests on the paper's `FULL_SEEDS` seeds, the verdict is
 
 - all for: reproduced;  more than half for, the others against or open: partly;
 - at least half against: not reproduced;
-- else the intervals are too wide to tell, and it is as before five seeds: not enough runs yet.
+- else the intervals are too wide to tell: open.
 
-So no claim falls by what the runs could not see. `standing` says why there is no verdict, and in how many contrasts the claim
-is contradicted all the same. Judged claims are what `claims.judge` returns: the contrasts of each claim, by its number.
+Before that it is not tested. So no claim falls by what the runs could not see. `standing` says what an untested or open claim
+lacks, and in how many contrasts it is contradicted all the same. Judged claims are what `claims.judge` returns: the contrasts of each claim, by its number.
 Texts fit a page.
 """
 
@@ -25,8 +25,9 @@ from .contrasts import MIN_SEEDS, Contrast
 
 FULL_SEEDS = 5
 PAPER_EPOCHS = 400
-VERDICTS = ("reproduced", "partly", "not reproduced", "not enough runs yet")
-REPRODUCED, PARTLY, NOT_REPRODUCED, NOT_ENOUGH = VERDICTS
+VERDICTS = ("reproduced", "partly", "not reproduced", "open", "not tested")
+REPRODUCED, PARTLY, NOT_REPRODUCED, OPEN, NOT_TESTED = VERDICTS
+EARLY = "early look"  # in place of a verdict, on runs shorter than the paper's
 WIDTH = 78
 
 Judged = Mapping[int, Sequence[Contrast]]
@@ -36,10 +37,10 @@ def verdict(contrasts: Sequence[Contrast]) -> str:
     """One of `VERDICTS`, by the rule in this module's first lines."""
     said = [contrast.speaks for contrast in contrasts]
     if min((contrast.interval.n for contrast in contrasts), default=0) < FULL_SEEDS:
-        return NOT_ENOUGH
+        return NOT_TESTED
     if 2 * said.count("for") > len(said):
         return REPRODUCED if set(said) == {"for"} else PARTLY
-    return NOT_REPRODUCED if 2 * said.count("against") >= len(said) else NOT_ENOUGH
+    return NOT_REPRODUCED if 2 * said.count("against") >= len(said) else OPEN
 
 
 def first_verdict(contrasts: Sequence[Contrast]) -> str:
@@ -50,35 +51,46 @@ def first_verdict(contrasts: Sequence[Contrast]) -> str:
     """
     said = {contrast.speaks for contrast in contrasts}
     if not said or "missing" in said:
-        return NOT_ENOUGH
+        return NOT_TESTED
     if "for" in said:
         return REPRODUCED if said == {"for"} else PARTLY
     few = any(contrast.interval.n < FULL_SEEDS for contrast in contrasts)
-    return NOT_ENOUGH if few and "against" not in said else NOT_REPRODUCED
+    return NOT_TESTED if few and "against" not in said else NOT_REPRODUCED
 
 
 def standing(contrasts: Sequence[Contrast]) -> str:
-    """Why a claim has no verdict yet: nothing to judge, runs are missing, or the seeds cannot tell; else empty.
+    """What an untested or open claim lacks: how many of its contrasts have their seeds, or that the seeds cannot tell; else empty.
 
-    There may be nothing to judge although much was run: some contrasts wait for the last configuration of a grid.
-    Contrasts that speak against the claim are counted behind missing runs, and stand in place of what the seeds cannot tell.
+    Few may have them although much was run: some contrasts wait for the last configuration of a grid.
+    Contrasts that speak against the claim are counted behind missing ones, and stand in place of what the seeds cannot tell.
     """
     seeds = [contrast.interval.n for contrast in contrasts]
-    if verdict(contrasts) != NOT_ENOUGH:
-        return ""
-    if not any(seeds):
-        return "nothing to judge yet"
     against = [contrast.speaks for contrast in contrasts].count("against")
-    contradicted = [f"contradicted in {against} of {len(seeds)} contrasts"] * bool(against)
-    if min(seeds) < FULL_SEEDS:
-        return ", ".join(["runs missing", *contradicted])
-    return contradicted[0] if against else f"{min(seeds)} seeds cannot tell"
+    if (found := verdict(contrasts)) == NOT_TESTED:
+        ready = sum(n >= FULL_SEEDS for n in seeds)
+        lacking = f"{ready} of {len(seeds)} contrasts have {FULL_SEEDS} seeds"
+        return f"{lacking}, {against} speak against it" if against else lacking
+    if found == OPEN:
+        return f"contradicted in {against} of {len(seeds)} contrasts" if against else f"{min(seeds)} seeds cannot tell"
+    return ""
 
 
-def summary(judged: Judged) -> pd.DataFrame:
-    """A line a claim: number, claim, verdict, why there is none, how its contrasts speak, and the fewest seeds behind one.
+def in_words(contrasts: Sequence[Contrast]) -> str:
+    """A claim's verdict and, where it has none, what it lacks."""
+    return ": ".join(filter(None, (verdict(contrasts), standing(contrasts))))
 
-    Behind the number of open contrasts stands how far the widest of their intervals reaches to either side, in its unit.
+
+def summary(judged: Judged, epochs: int = PAPER_EPOCHS) -> pd.DataFrame:
+    """A line a claim.
+
+    Args:
+        judged: judged claims.
+        epochs: of the runs; short runs get no verdicts.
+
+    Returns:
+        Columns: claim (its number), says, verdict, contrasts (how they speak) and n (the fewest seeds behind one). Behind the
+        verdict stands what an untested or open claim lacks, behind the number of open contrasts how far the widest of their
+        intervals reaches to either side, in its unit.
     """
     lines = []
     for claim in (claim for claim in CLAIMS if claim.number in judged):
@@ -88,21 +100,30 @@ def summary(judged: Judged) -> pd.DataFrame:
         widths = [(c.interval.high - c.interval.low) / 2 for c in contrasts if c.speaks == "open"]
         tally = tally.replace(" open", f" open (to ±{max(widths):.2f})") if widths else tally
         seeds = min((c.interval.n for c in contrasts), default=0)
-        lines.append((claim.number, claim.says, verdict(contrasts), standing(contrasts), tally, seeds))
-    return pd.DataFrame(lines, columns=["claim", "says", "verdict", "standing", "contrasts", "n"])
+        word = in_words(contrasts) if epochs >= PAPER_EPOCHS else EARLY
+        lines.append((claim.number, claim.says, word, tally or "no contrasts", seeds))
+    return pd.DataFrame(lines, columns=["claim", "says", "verdict", "contrasts", "n"])
 
 
-def report(judged: Judged, epochs: int = PAPER_EPOCHS) -> str:
-    """`summary` as text: a few lines a claim. Short runs get no verdicts."""
-    lines = []
-    if early := epochs < PAPER_EPOCHS:
-        lines = [f"Runs of {epochs} epochs, not the paper's {PAPER_EPOCHS}: an early look, no verdicts.", ""]
-    for line in summary(judged).itertuples():
-        word = "early look" if early else ": ".join(filter(None, (line.verdict.upper(), line.standing)))
-        lines.append(f"{line.claim:>2}  {word}")
-        lines += textwrap.wrap(line.says, WIDTH, initial_indent=" " * 4, subsequent_indent=" " * 4)
-        lines.append(f"      {line.contrasts or 'no contrasts'}; n = {line.n}")
-    return "\n".join(lines)
+def counted(judged: Judged, epochs: int = PAPER_EPOCHS) -> str:
+    """How many claims have which verdict, and which, a line a verdict; or that short runs get none."""
+    if epochs < PAPER_EPOCHS:
+        return f"Runs of {epochs} epochs, not the paper's {PAPER_EPOCHS}: an early look, no verdicts."
+    having = {word: [number for number, contrasts in judged.items() if verdict(contrasts) == word] for word in VERDICTS}
+    lines = [f"{len(found)} {word}: {', '.join(map(str, found))}" for word, found in having.items() if found]
+    return "\n".join([f"Of {len(judged)} claims", *lines])
+
+
+def as_first_written(judged: Judged, epochs: int = PAPER_EPOCHS) -> str:
+    """The claims on which the rule as first committed (`first_verdict`) says otherwise; short runs get no verdicts."""
+    if epochs < PAPER_EPOCHS:
+        return counted(judged, epochs)
+    lines = [
+        f"Claim {number}: {first}; now {in_words(contrasts)}"
+        for number, contrasts in judged.items()
+        if (first := first_verdict(contrasts)) != verdict(contrasts)
+    ]
+    return "\n".join(lines) or "No claim has another verdict."
 
 
 def details(contrasts: Sequence[Contrast]) -> pd.DataFrame:
@@ -167,7 +188,7 @@ def other_verdicts(first: Judged, second: Judged) -> list[str]:
     lines = []
     for number, contrasts in second.items():
         if min((contrast.interval.n for contrast in contrasts), default=0) >= FULL_SEEDS:
-            before, now = (", ".join(filter(None, (verdict(c), standing(c)))) for c in (first[number], contrasts))
+            before, now = in_words(first[number]), in_words(contrasts)
             if verdict(first[number]) != verdict(contrasts):
                 lines += [f"Claim {number} would be: {now};", f"    instead of: {before}."]
     return lines

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
-from ..analysis import claims, first_verdicts, selection, sensitivity
-from ..analysis.contrasts import MIN_SEEDS, PROPOSED, SHORT
-from ..analysis.intervals import paired_difference
+from ..analysis import reported, selection, sensitivity
+from ..analysis.contrasts import SHORT
 from ..config import Protocol, Run
-from ..data import LABEL_FRACTIONS
 from ..experiments import open_choices
 from ..experiments.readings import FIRST
-from . import tables
+from ..methods import ALL_METHODS
+from . import figures, notebook
 
-NAMES = {"standard": "Standard CL", "color_jitter": "Oracle", "collapse": "Collapse"}
-TITLES = {
-    "standard": "Standard CL",
-    "color_jitter": "Colour jitter (oracle)",
-    "collapse": r"Pairs at $\tau_\alpha = 1$",
-}
+COLLAPSE = open_choices.COLLAPSE
+NAMES = {
+    "standard": ALL_METHODS["standard"].title,
+    "color_jitter": ALL_METHODS["color_jitter"].title,
+    "collapse": f"{ALL_METHODS[str(COLLAPSE['method'])].title} at {COLLAPSE['tau_alpha']:g}, {COLLAPSE['tau_beta']:g}",
+}  # what each group of reported numbers is about; of the collapse the cell that was measured, tau_alpha and tau_beta
+CELLS = sensitivity.cell_titles()
+METRICS = sensitivity.GROUPS["standard"]
 
 
 def counted(preset: str, runs: Sequence[Run], measured: pd.DataFrame, parts: dict[str, pd.DataFrame]) -> str:
@@ -39,6 +40,41 @@ def counted(preset: str, runs: Sequence[Run], measured: pd.DataFrame, parts: dic
             seeds = sorted(set(part.seed))
             lines.append(f"{name}: {part.epochs.iloc[0]} epochs, {part.variation.nunique()} variations, seeds {seeds}")
     return "\n".join(lines)
+
+
+def draw_choices(short: pd.DataFrame, probe: str, save: str | None) -> None:
+    """Draw what single choices do to the numbers that calibration may look at, and write it to a folder if asked to.
+
+    Args:
+        short: of `sensitivity.portions`.
+        probe: whose rows.
+        save: a folder, or None.
+    """
+    titles = {
+        "standard": NAMES["standard"],
+        "color_jitter": _folded(NAMES["color_jitter"], " w/"),
+        "collapse": _folded(NAMES["collapse"]),
+    }
+    found = sensitivity.by_variation(short, probe, sensitivity.TAU)
+    epochs = max(short.epochs, default=open_choices.SHORT_EPOCHS)
+    figures.save(figures.open_choices(found, titles, epochs), "sensitivity", save)
+
+
+def _folded(title: str, at: str = " at ") -> str:
+    """A title in two lines, the second of which begins with a word."""
+    return title.replace(at, "\n" + at.lstrip())
+
+
+def every_choice(short: pd.DataFrame, probe: str) -> pd.DataFrame:
+    """Every number behind the figure of `draw_choices`, see `sensitivity.by_variation`; groups have their `NAMES`."""
+    found = sensitivity.by_variation(short, probe, sensitivity.TAU)
+    return found.assign(group=found.group.map(NAMES))
+
+
+def best_fits(short: pd.DataFrame, lines: int = 12) -> pd.DataFrame:
+    """The variations that fit best in short runs, see `sensitivity.ranking`, each group's term under its name."""
+    ranked = sensitivity.ranking(sensitivity.at_freeze(short))
+    return ranked.head(lines).drop(columns="cost").rename(columns=NAMES)
 
 
 def largest(short: pd.DataFrame, probe: str) -> pd.DataFrame:
@@ -76,6 +112,14 @@ def beyond(most: pd.DataFrame, yard: pd.DataFrame) -> str:
     far = both[both.largest.abs() > both[names].abs().max(axis=1)]
     lines = [f"In {len(far)} of {len(both)} that have all of them the largest difference is beyond every yardstick:"]
     return "\n".join([*lines, *(f"    {line.group}, {SHORT[line.metric]}: {line.whose}" for line in far.itertuples())])
+
+
+def show_finalists(full: pd.DataFrame) -> None:
+    """Display the misfits of full runs and which of them the rule takes; nothing without full runs."""
+    ranked = sensitivity.ranking(sensitivity.at_freeze(full))
+    if len(ranked):
+        notebook.show(ranked.drop(columns=list(sensitivity.GROUPS)))
+        print(decision(full))
 
 
 def decision(full: pd.DataFrame) -> str:
@@ -126,17 +170,51 @@ def by_seed(full: pd.DataFrame, probe: str) -> str:
     )
 
 
+def show_fits(full: pd.DataFrame, probe: str) -> None:
+    """Display what each variation of full runs measures beside what is reported, how much lies outside, and near-ties."""
+    fitted = sensitivity.by_variation(full, probe)
+    for name, part in fitted.groupby("variation", sort=False):
+        notebook.show(part.drop(columns="variation").assign(group=part.group.map(NAMES)), title=f"{name}:")
+        mine = full[(full.variation == name) & (full.probe == probe)]
+        if told := "\n".join(filter(None, [outside(part), near_ties(mine)])):
+            print(told)
+
+
+def near_ties(rows: pd.DataFrame) -> str:
+    """Where validation hardly prefers the selected temperature to another, and what that decides; empty where it clearly does.
+
+    Args:
+        rows: of one variation and probe, at several temperatures of a method.
+    """
+    plain = rows[rows.method.isin([name for name in NAMES if name in ALL_METHODS])]
+    close = selection.runners_up(plain, METRICS)
+    lines = []
+    for place in range(0, len(close), 2):
+        taken, other = close.iloc[place], close.iloc[place + 1]
+        n = selection.compared(plain[plain.method == taken.method]).seed.nunique()
+        lines.append(
+            f"A near-tie decides {ALL_METHODS[taken.method].title}: validation takes {taken.tau_alpha:g} over"
+            f" {other.tau_alpha:g} by {taken.validation - other.validation:.3f} (n = {n}):"
+        )
+        lines.append("    " + "; ".join(f"{SHORT[m]} {taken[m]:.3f}, not {other[m]:.3f}" for m in METRICS))
+    return "\n".join(lines)
+
+
 def outside(part: pd.DataFrame) -> str:
     """How many reported accuracies lie outside the interval of the measured ones, of those on three seeds or more, if any."""
     part = part[part.n > 2]
     if part.empty:
         return ""
     far = ((part.reported < part.low) | (part.reported > part.high)).sum()
-    return f"Measured on three seeds or more: {far} of {len(part)} reported lie outside the interval.\n"
+    return f"Measured on three seeds or more: {far} of {len(part)} reported lie outside the interval."
 
 
 def largest_elsewhere(unseen: pd.DataFrame) -> pd.DataFrame:
-    """As `largest`, of the choices and cells that the calibration does not see, beside the start's range over seeds."""
+    """As `largest`, of the choices and cells that the calibration does not see, beside the start's range over seeds.
+
+    Returns:
+        Columns: cell (its title in `CELLS`), metric, start, range, largest, whose, of.
+    """
     start, found = open_choices.UNCHANGED.name, sensitivity.unseen_effects(unseen)
     wide = sensitivity.spread(unseen).set_index(["group", "metric"])
     changed = found[found.variation != start].dropna(subset="moved")
@@ -144,7 +222,7 @@ def largest_elsewhere(unseen: pd.DataFrame) -> pd.DataFrame:
     for (cell, metric), part in changed.groupby(["group", "metric"], sort=False):
         most = part.loc[part.moved.abs().idxmax()]
         range_ = wide.range.get((cell, metric))
-        lines.append((cell, metric, most.start, range_, most.moved, most.variation, len(part)))
+        lines.append((CELLS[cell], metric, most.start, range_, most.moved, most.variation, len(part)))
     return pd.DataFrame(lines, columns=["cell", "metric", "start", "range", "largest", "whose", "of"])
 
 
@@ -158,9 +236,58 @@ def seeds_elsewhere(unseen: pd.DataFrame) -> str:
     return f"Seeds: {seeds[0]} of the start, {seeds[1]} of each choice."
 
 
-def fields(rows: pd.DataFrame, lengths: bool) -> str:
-    """The fields of `Protocol` by whether something that was run changes them; `lengths`: runs of several lengths are there."""
-    default = FIRST
+def draw_elsewhere(unseen: pd.DataFrame, cells: Sequence[str], name: str, save: str | None) -> None:
+    """Draw what choices that the calibration does not see do in some cells, if there are any rows of them.
+
+    Args:
+        unseen: of `sensitivity.portions`.
+        cells: keys of `open_choices.CELLS`.
+        name: of the file.
+        save: a folder, or None.
+    """
+    found, titles = sensitivity.unseen_effects(unseen), {cell: _folded(CELLS[cell]) for cell in cells}
+    shown = found[found.group.isin(list(cells))]
+    if len(shown):
+        epochs = max(unseen.epochs, default=open_choices.SHORT_EPOCHS)
+        figures.save(figures.open_choices(shown, titles, epochs, "start"), name, save)
+
+
+def every_elsewhere(unseen: pd.DataFrame) -> pd.DataFrame:
+    """Every number behind the figures of `draw_elsewhere`: columns variation, cell, metric, start, mean, n and moved."""
+    found = sensitivity.unseen_effects(unseen).rename(columns={"group": "cell"})
+    return found.assign(cell=found.cell.map(CELLS)).drop(columns=["low", "high", "moved_n"])
+
+
+def reported_collapse() -> str:
+    """What the paper reports of the one cell among `CELLS` that calibration could have looked at."""
+    cell = open_choices.CELLS["collapsed"]
+    paper = reported.collapse()
+    here = paper[(paper.method == cell["method"]) & (paper.tau_beta == cell["tau_beta"])].set_index("metric").value
+    told = ", ".join(f"{SHORT[metric]} {here[metric]:.3f}" for metric in sensitivity.GROUPS["collapse"])
+    return f"Reported of {CELLS['collapsed']}: {told}"
+
+
+def show_lengths(lengths: pd.DataFrame) -> None:
+    """Display the length of training that validation would take, what each accuracy gains there, and how often it is the last.
+
+    Args:
+        lengths: of `sensitivity.portions`.
+    """
+    print(f"Lengths tried: {', '.join(map(str, open_choices.LENGTHS))} epochs.")
+    chosen = sensitivity.validated_epoch(lengths)
+    if chosen.empty:
+        print("No run has all lengths yet.")
+        return
+    gained = {metric: chosen[metric] - chosen[f"{metric}_last"] for metric in ("validation", *METRICS)}
+    notebook.show(chosen[["method", "tau_alpha", "seed", "epoch"]].assign(**gained))
+    print(
+        f"The last epoch is the validated one in {(chosen.epoch == open_choices.FULL_EPOCHS).sum()} of {len(chosen)}."
+    )
+
+
+def fields(rows: pd.DataFrame) -> str:
+    """The fields of `Protocol` by whether something that was run changes them, be it the length of training."""
+    default, lengths = FIRST, len(sensitivity.validated_epoch(sensitivity.portions(rows).lengths)) > 0
     stored = [v for v in open_choices.ALL if v.name in set(rows.variation)]
     tried = [v.protocol(default.epochs, other) for v in stored for other in open_choices.PROBES]
     names = [field.name for field in dataclasses.fields(Protocol)]
@@ -172,42 +299,4 @@ def fields(rows: pd.DataFrame, lengths: bool) -> str:
     for what, part in parts.items():
         lines.append(f"{len(part)} {what}{':' if part else ''}")
         lines += textwrap.wrap(", ".join(part), 78, initial_indent="    ", subsequent_indent="    ")
-    return "\n".join(lines)
-
-
-def leads(by: Mapping[str, claims.Evidence], methods: Sequence[str] = PROPOSED) -> str:
-    """What proposed methods have over the best baseline on Test-ID, as several bodies of evidence have it, in lines."""
-    lines = []
-    for method in methods:
-        lines.append(f"{tables.title(method)} over the best baseline, Test-ID:")
-        for name, e in by.items():
-            for share in LABEL_FRACTIONS:
-                mine, best = e.selected(method, "test_id", fraction=share), e.best_baseline("test_id", fraction=share)
-                gain = paired_difference(mine, best)
-                lines.append(f"    {name:<16}{100 * share:>3g} % of labels{str(gain):>26}  n = {gain.n}")
-    return "\n".join([*lines, ""])
-
-
-def otherwise(
-    plain: pd.DataFrame, other: pd.DataFrame, name: str, epochs: int, methods: Sequence[str] = PROPOSED
-) -> str:
-    """Claims 1 to 6 by the earlier rule, as two sets of rows of as many seeds have them, and the leads, in lines.
-
-    Args:
-        plain, other: rows; those of `other` were made by another choice.
-        name: of that choice.
-        epochs: of the runs.
-        methods: whose cells and leads are shown.
-    """
-    seen = other.seed.nunique()
-    lines = [f"{name}: {seen} seeds{'' if seen >= MIN_SEEDS else ', fewer than are compared'}"]
-    if seen >= MIN_SEEDS:
-        both = {"default": claims.Evidence(plain), "other": claims.Evidence(other)}
-        first, second = (claims.judge(e, range(1, 7)) for e in both.values())
-        lines.append(first_verdicts.otherwise(first, second, ("default", "other"), epochs))
-        for cell in selection.select(other[other.method.isin(methods) & (other.sigma == 50.0)]).itertuples():
-            if cell.discriminator == "global":
-                picked = f"{cell.tau_alpha:g}/{cell.tau_beta:g}"
-                lines.append(f"{tables.title(cell.method)}: validation selects {picked} then.")
-        lines.append(leads(both, methods))
     return "\n".join(lines)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dtcl_core.analysis import calibration
+from dtcl_core.analysis import calibration, summed_again
 from dtcl_core.config import METRICS, Protocol, Run
 from dtcl_core.evaluate import means
 from dtcl_core.experiments import readings
@@ -305,3 +305,32 @@ def test_a_choice_says_where_the_earlier_tie_break_would_have_taken_another():
         made.__dict__.update(summary=summary, within=within)
         assert made.taken == taken and made.by_misfit == "dropout 0.25"
         assert ("it would take dropout 0.25." in " ".join(made.in_words().split())) is said
+
+
+@pytest.mark.parametrize("seeds", [2, 6])
+def test_misfits_summed_by_other_arithmetic_are_the_same(seeds):
+    """On made-up rows whose readings differ, and where a run diverged."""
+    rows = rows_with({"dropout 0.25"}, seeds)
+    diverged = calibration.runs(calibration.FIRST_READING, seeds)[0]
+    assert diverged.method == "standard"
+    nothing = {fraction: dict.fromkeys(METRICS) for fraction in ("0.01", "0.1", "1.0")}
+    draws = {
+        fraction: {name: [None] * len(each) for name, each in scores.items()}
+        for fraction, scores in rows[diverged.key]["draws"].items()
+    }
+    rows[diverged.key] = {"status": "diverged", "draws": draws, "metrics": nothing}
+    apart = ("dropout 0.25", "dropout 0.1", "first reading", "batches of 512")
+    tables = {name: t for name, t in calibration.candidates_with_rows(rows, seeds).items() if name in apart}
+    ours = calibration.misfits(calibration.table(tables))
+    again = summed_again.misfits(rows, list(tables), seeds)
+    assert {name: pytest.approx(value, abs=1e-9) for name, value in ours.items()} == again
+    assert len(set(np.round(list(again.values()), 6))) == 4 and min(again, key=lambda name: again[name]) == apart[0]
+
+
+def test_what_the_chapter_says_of_the_cap_holds_for_the_rows(monkeypatch):
+    """'Without a cap dropout 0.1 would be taken outright' of those compared last: no other fits alike then."""
+    tables = calibration.last_comparison(Store(ROOT / "results").rows())
+    monkeypatch.setattr(calibration, "CAP", float("inf"))
+    summary, within = calibration.summary(tables), calibration.tolerance(tables)
+    alike = summary[summary.misfit <= summary.misfit.min() + within]
+    assert alike.candidate.tolist() == ["dropout 0.1"] == [calibration.decide(summary, within)]

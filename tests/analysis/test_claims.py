@@ -38,37 +38,46 @@ FEW, AGAINST_FEW = contrast(0.1, 0.11, 0.12), contrast(-0.1, -0.11, -0.12)
         ([FOR, AGAINST, AGAINST], "not reproduced"),
         ([FOR, AGAINST], "not reproduced"),
         ([AGAINST, OPEN], "not reproduced"),
-        ([AGAINST, OPEN, OPEN], "not enough runs yet"),
-        ([FOR, OPEN], "not enough runs yet"),  # half is not most
-        ([OPEN, OPEN], "not enough runs yet"),  # intervals too wide to tell say nothing against the claim
-        ([FOR, FEW], "not enough runs yet"),
-        ([AGAINST, AGAINST_FEW], "not enough runs yet"),
-        ([FOR, MISSING], "not enough runs yet"),
-        ([AGAINST, MISSING], "not enough runs yet"),
-        ([], "not enough runs yet"),
+        ([AGAINST, OPEN, OPEN], "open"),
+        ([FOR, OPEN], "open"),  # half is not most
+        ([OPEN, OPEN], "open"),  # intervals too wide to tell say nothing against the claim
+        ([FOR, FEW], "not tested"),
+        ([AGAINST, AGAINST_FEW], "not tested"),
+        ([FOR, MISSING], "not tested"),
+        ([AGAINST, MISSING], "not tested"),
+        ([], "not tested"),
     ],
 )
 def test_the_rule(contrasts, expected):
     assert verdict(contrasts) == expected and expected in VERDICTS
-    assert (standing(contrasts) == "") == (expected != "not enough runs yet")
+    assert (standing(contrasts) == "") == (expected not in ("open", "not tested"))
 
 
 def test_why_a_claim_has_no_verdict():
     assert standing([AGAINST, OPEN, OPEN]) == "contradicted in 1 of 3 contrasts"
     assert standing([FOR, OPEN]) == "5 seeds cannot tell"
-    assert standing([FOR, FEW]) == standing([FOR, MISSING]) == "runs missing"
-    assert standing([AGAINST, FEW, AGAINST_FEW]) == "runs missing, contradicted in 2 of 3 contrasts"
-    assert standing([contrast(), contrast()]) == standing([]) == "nothing to judge yet"
+    assert standing([FOR, FEW]) == standing([FOR, MISSING]) == "1 of 2 contrasts have 5 seeds"
+    assert standing([AGAINST, FEW, AGAINST_FEW]) == "1 of 3 contrasts have 5 seeds, 2 speak against it"
+    assert standing([contrast(), contrast()]) == "0 of 2 contrasts have 5 seeds"
+    assert first_verdicts.in_words([]) == "not tested: 0 of 0 contrasts have 5 seeds"
+    assert first_verdicts.in_words([FOR, FOR]) == "reproduced"
 
 
 def test_the_first_rule_asked_for_less():
     """Kept beside the present one, so that a reader sees what the change does: it let five open contrasts fall."""
     for contrasts, expected in (
         ([FOR, FOR], "reproduced"), ([FOR, OPEN, OPEN], "partly"), ([FOR, AGAINST, AGAINST], "partly"),
-        ([OPEN, OPEN], "not reproduced"), ([FEW, MISSING], "not enough runs yet"), ([], "not enough runs yet"),
+        ([OPEN, OPEN], "not reproduced"), ([FEW, MISSING], "not tested"), ([], "not tested"),
         ([AGAINST_FEW, OPEN], "not reproduced"),
     ):  # fmt: skip
         assert first_verdicts.first_verdict(contrasts) == expected
+    judged = {1: [OPEN, OPEN], 2: [FOR, FOR], 3: [FOR, OPEN, OPEN]}
+    assert first_verdicts.as_first_written(judged).splitlines() == [
+        "Claim 1: not reproduced; now open: 5 seeds cannot tell",
+        "Claim 3: partly; now open: 5 seeds cannot tell",
+    ]
+    assert first_verdicts.as_first_written({2: [FOR]}) == "No claim has another verdict."
+    assert "no verdicts" in first_verdicts.as_first_written(judged, epochs=100)
 
 
 def about(base, **fields):
@@ -79,7 +88,7 @@ def test_two_judgements_are_compared_contrast_by_contrast():
     first, second = {1: [FOR, OPEN, AGAINST], 2: [FOR, FOR]}, {1: [AGAINST, FOR, AGAINST_FEW], 2: [OPEN, FOR]}
     told = first_verdicts.otherwise(first, second, ("as above", "held out"))
     assert told.count("Claim 1:") == 2 and told.count("Claim 2:") == 1 and "3 of 5 contrasts speak otherwise." in told
-    assert "Claim 2 would be: not enough runs yet, 5 seeds cannot tell;\n    instead of: repr" in told
+    assert "Claim 2 would be: open: 5 seeds cannot tell;\n    instead of: repr" in told
     assert "Claim 1 would be" not in told  # three seeds behind one of its contrasts can give none
     assert "would be" not in first_verdicts.otherwise(first, second, ("as above", "held out"), epochs=100)
     stars = [line.split()[0] == "*" for line in first_verdicts.spoken(first, second).splitlines() if "made up" in line]
@@ -203,14 +212,14 @@ def test_the_papers_own_numbers_reproduce_its_claims():
     judged = claims.judge(Evidence(papers_rows()))
     assert {n: verdict(judged[n]) for n in (1, 2, 3, 4, 6)} == dict.fromkeys((1, 2, 3, 4, 6), "reproduced")
     for number in (5, 8, 10, 11, 13, 14, 15):  # the figures' numbers are not in the tables
-        assert verdict(judged[number]) == "not enough runs yet"
+        assert verdict(judged[number]) == "not tested"
     assert len(judged[9]) == 4 and all(c.interval.n == 5 for c in judged[9])
 
 
 def test_two_seeds_are_too_few_for_any_verdict_from_runs():
     judged = claims.judge(Evidence(papers_rows(seeds=2)))
-    assert {verdict(c) for n, c in judged.items() if n != 12} == {"not enough runs yet"}
-    assert verdict(claims.judge(Evidence(results.frame([])))[1]) == "not enough runs yet"
+    assert {verdict(c) for n, c in judged.items() if n != 12} == {"not tested"}
+    assert verdict(claims.judge(Evidence(results.frame([])))[1]) == "not tested"
 
 
 def test_the_papers_temperature_tables_reproduce_claim_7():
@@ -340,7 +349,7 @@ def test_claim_10_averages_over_the_same_widths_in_every_seed():
 def test_half_a_grid_is_no_grid():
     whole = made_up(0.95, 0.7)
     half = whole[~((whole.method == "dw_pairs") & (whole.tau_beta == 0.1))]
-    assert {verdict(c) for c in claims.judge(Evidence(half), [8, 14]).values()} == {"not enough runs yet"}
+    assert {verdict(c) for c in claims.judge(Evidence(half), [8, 14]).values()} == {"not tested"}
 
 
 def test_the_best_cell_is_picked_on_other_seeds():
@@ -419,7 +428,7 @@ def test_claim_11_on_made_up_traces():
     assert verdict(claims.judge(Evidence(empty, hardly))[11]) == "not reproduced", (
         "a start that is low is not convergence"
     )
-    assert verdict(claims.judge(Evidence(empty, converging[:2]))[11]) == "not enough runs yet"
+    assert verdict(claims.judge(Evidence(empty, converging[:2]))[11]) == "not tested"
 
 
 def test_claim_12_holds_to_rounding():
@@ -445,7 +454,7 @@ def test_claim_13_on_made_up_rows(outside, expected):
 
 def test_global_and_batch_alike_reproduce_claim_9_and_a_gap_does_not():
     for gap, spread, expected in (
-        (0.0, 1e-3, "reproduced"), (0.1, 1e-3, "not reproduced"), (0.0, 0.1, "not enough runs yet")  # noise is no likeness
+        (0.0, 1e-3, "reproduced"), (0.1, 1e-3, "not reproduced"), (0.0, 0.1, "open")  # noise is no likeness
     ):  # fmt: skip
         entries = [
             (
@@ -463,13 +472,16 @@ def test_global_and_batch_alike_reproduce_claim_9_and_a_gap_does_not():
 def test_every_claim_of_the_paper_is_there_and_summed_up():
     assert [claim.number for claim in CLAIMS] == list(range(1, 16))
     judged = claims.judge(Evidence(papers_rows()))
-    told = first_verdicts.report(judged)
-    assert all(len(line) <= 78 for line in told.splitlines()) and told.count("REPRODUCED") >= 5
-    early = first_verdicts.report(judged, epochs=100)
-    assert early.startswith("Runs of 100 epochs, not the paper's 400: an early look")
-    assert "REPRODUCED" not in early and "PARTLY" not in early and early.count("early look") == 16
+    told = first_verdicts.counted(judged).splitlines()
+    assert told[0] == "Of 15 claims" and told[1].split(": ")[0] == "7 reproduced" and "3, 4" in told[1]
+    assert sum(int(line.split()[0]) for line in told[1:]) == 15
+    early = first_verdicts.summary(judged, epochs=100)
+    assert set(early.verdict) == {"early look"} and early.contrasts[0] == "16 for"
+    assert first_verdicts.counted(judged, epochs=100).startswith(
+        "Runs of 100 epochs, not the paper's 400: an early look"
+    )
     table = first_verdicts.summary(judged)
-    assert list(table.claim) == list(range(1, 16)) and set(table.verdict) <= set(VERDICTS)
+    assert list(table.claim) == list(range(1, 16)) and {word.split(":")[0] for word in table.verdict} <= set(VERDICTS)
     assert table.contrasts[0] == "16 for" and table.n[0] == 5
     assert len(first_verdicts.details(judged[1])) == 16
     spoken = first_verdicts.spoken(judged)
@@ -479,10 +491,6 @@ def test_every_claim_of_the_paper_is_there_and_summed_up():
     )
     assert len(spoken.splitlines()) >= 1 + 16 and all(len(line) <= 78 for line in spoken.splitlines())
     assert "0.023 [0.022, 0.024]  n = 5" in spoken and first_verdicts.spoken({}) == "No contrast speaks yet."
-    few = first_verdicts.report(claims.judge(Evidence(papers_rows().query("seed < 2"))))
-    assert (
-        "NOT ENOUGH RUNS YET: runs missing" in few
-        and "NOT ENOUGH RUNS YET: nothing to judge yet" in few
-        and "; n = 2" in few
-    )
+    few = first_verdicts.summary(claims.judge(Evidence(papers_rows().query("seed < 2")))).set_index("claim")
+    assert few.verdict[1] == "not tested: 0 of 16 contrasts have 5 seeds" and few.n[1] == 2
     assert (len(TAU_ALPHAS), len(TAU_BETAS), len(LAMBDAS)) == (10, 4, 4)  # the paper's grids
