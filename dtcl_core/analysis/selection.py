@@ -222,5 +222,14 @@ def close_cells(
                 cell, other = (each[len(CONTEXT) :] for each in (first[0], name))
                 values = (value[first[0], fraction], value[name, fraction])
                 lines.append((*context, fraction, cell, other, first[1], validation, *values))
-    columns = [*CONTEXT, "label_fraction", "selected", "runner_up", "validation", "its_validation", "value", "its_value"]
+    columns = [
+        *CONTEXT,
+        "label_fraction",
+        "selected",
+        "runner_up",
+        "validation",
+        "its_validation",
+        "value",
+        "its_value",
+    ]
     return pd.DataFrame(lines, columns=columns), close, several

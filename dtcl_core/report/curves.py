@@ -65,6 +65,11 @@ def of_heads(rows: pd.DataFrame, metrics: Sequence[str]) -> Figure:
     return figures.curves(rows, NOTHING, "tau_alpha", metrics, figures.head_style, by=by, xlabel=r"$\tau$", log=True)
 
 
+def of_fresh_seeds(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequence[str]) -> Figure | None:
+    """`figures.compare_methods` of rows on fresh seeds; where there are none the page has said so."""
+    return figures.compare_methods(rows, reported, metrics) if len(rows) else None
+
+
 def save(figure: Figure | None, name: str, folder: str | None) -> None:
     """As `figures.save`; of no figure nothing is written."""
     if figure is not None:

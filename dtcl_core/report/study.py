@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -218,7 +218,11 @@ def _say(text: str) -> None:
 
 
 def show_each(
-    metrics: Sequence[str], table: Callable[[str], pd.DataFrame], ending: str = " accuracy", best: bool = False
+    metrics: Sequence[str],
+    table: Callable[[str], pd.DataFrame],
+    ending: str = " accuracy",
+    best: bool = False,
+    then: Mapping[str, Callable[[], None]] | None = None,
 ) -> None:
     """Display a table for each accuracy, under its name.
 
@@ -227,9 +231,12 @@ def show_each(
         table: makes the table of one of them.
         ending: of the titles.
         best: mark the best line.
+        then: what displays more right under the table of an accuracy, by its column.
     """
     for metric in metrics:
         notebook.show(table(metric), title=f"{SHORT[metric]}{ending}", best=metric if best else None)
+        if then and metric in then:
+            then[metric]()
 
 
 def _with(rows: pd.DataFrame, label_fraction: float | None) -> pd.DataFrame:

@@ -23,7 +23,6 @@ from ..methods import ALL_METHODS
 from ..results import default_store
 from ..traces import KINDS, Trace
 
-
 SHORTFALL = "_shortfall"  # of the best that an accuracy can be, while lines are put in order
 
 
@@ -376,8 +375,9 @@ def compare(
     keys = list(keys)
     if rows.duplicated([*keys, "seed"]).any():
         raise ValueError(f"a seed has more than one row at the same {', '.join(keys)}.")
-    said = reported is not None and len(reported) > 0
-    in_paper = reported[reported.metric == metric].set_index(keys).value if said else pd.Series(dtype=float)
+    in_paper = pd.Series(dtype=float)
+    if reported is not None and len(reported):
+        in_paper = reported[reported.metric == metric].set_index(keys).value
     lines = []
     for key, group in rows.groupby(keys, dropna=False):
         interval = accuracy_interval(group[metric].to_numpy())
