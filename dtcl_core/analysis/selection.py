@@ -187,3 +187,49 @@ def runners_up(frame: pd.DataFrame, metrics: Sequence[str], within: float = 0.01
     pairs = [part.head(2) for _, part in means.groupby(list(CONTEXT), dropna=False)]
     close = [pair for pair in pairs if len(pair) == 2 and np.ptp(pair.validation.to_numpy()) <= within]
     return pd.concat(close, ignore_index=True) if close else means.iloc[:0]
+
+
+def close_cells(
+    frame: pd.DataFrame, metric: str, within: float = 0.01, label_fractions: Sequence[float] = (SELECTION_FRACTION,)
+) -> tuple[pd.DataFrame, int, int]:
+    """Every cell that a selection passed over by little, beside the selected one, and what either measures.
+
+    Args:
+        frame: rows as `results.load` gives them.
+        metric: the accuracy that the choice decides.
+        within: how far, in mean validation accuracy, a cell may lie below the selected one.
+        label_fractions: of the labels with which the metric is measured; cells are compared at `SELECTION_FRACTION`.
+
+    Returns:
+        A line a close cell and label fraction, with the columns of `CONTEXT`, label_fraction, `selected` and `runner_up` (their
+        hyperparameters, as tuples), `validation` and `its_validation`, `value` and `its_value` (means of the metric; both on the
+        seeds that were compared); then how many selections have a close cell, and how many had several cells to choose from.
+    """
+    rows = compared(frame)
+    by = rows.groupby(list(CELL), dropna=False)
+    cells = by.validation.mean().reset_index()
+    cells = cells.sort_values(["validation", *HYPERPARAMETERS], ascending=[False, True, True, True], kind="stable")
+    there = frame[frame.key.isin(rows.key) & frame.label_fraction.isin(list(label_fractions))]
+    tested = there.groupby([*CELL, "label_fraction"], dropna=False)[metric].mean().reset_index()
+    value = dict(zip(zip(_names(tested), tested.label_fraction), tested[metric]))
+    lines, close, several = [], 0, 0
+    for context, part in cells.groupby(list(CONTEXT), dropna=False):
+        first, *others = zip(_names(part), part.validation)
+        near = [other for other in others if first[1] - other[1] <= within]
+        several, close = several + bool(others), close + bool(near)
+        for name, validation in near:
+            for fraction in sorted({*tested.label_fraction}):
+                cell, other = (each[len(CONTEXT) :] for each in (first[0], name))
+                values = (value[first[0], fraction], value[name, fraction])
+                lines.append((*context, fraction, cell, other, first[1], validation, *values))
+    columns = [
+        *CONTEXT,
+        "label_fraction",
+        "selected",
+        "runner_up",
+        "validation",
+        "its_validation",
+        "value",
+        "its_value",
+    ]
+    return pd.DataFrame(lines, columns=columns), close, several

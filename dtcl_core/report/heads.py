@@ -19,7 +19,7 @@ from ..data import SPLITS, ColoredDigits
 from ..encoder import Encoder
 from ..evaluate import probe_metrics
 from ..results import Store
-from .tables import title
+from .tables import best_first, ordered, title
 
 SHOWN = ("test_ood", "test_id", "d_test_id")
 PLACES = ("backbone", "head")
@@ -89,9 +89,10 @@ def _probed(sound: tuple[tuple[Run, str], ...], path: Path, fraction: float) -> 
 
 
 def means(lines: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Mean over seeds with its 95 % interval, and n, of every cell of `probed`."""
+    """Mean over seeds with its 95 % interval, and n, of every cell of `probed`; with each head and place the best first."""
     cells = lines.groupby(CELL, sort=False)
-    return _table(CELL, {cell: intervals.accuracy_interval(part[metric]) for cell, part in cells})
+    table = _table(CELL, {cell: intervals.accuracy_interval(part[metric]) for cell, part in cells})
+    return best_first(table, "mean", metric, ["head", "place"])
 
 
 def beside_standard(lines: pd.DataFrame, metric: str, tau_alpha: float | None = None) -> pd.DataFrame:
@@ -104,7 +105,7 @@ def beside_standard(lines: pd.DataFrame, metric: str, tau_alpha: float | None = 
 
     Returns:
         A line a cell of `probed`, but the standard ones: the mean difference, paired by seed, its 95 % t interval, n, and a star
-        where zero is outside.
+        where zero is outside; with each head and place the largest first, of D-Test-ID the lowest.
     """
     plain = {cell[1:]: part.set_index("seed")[metric] for cell, part in lines.groupby(CELL) if cell[0] == "standard"}
     found = {}
@@ -112,16 +113,17 @@ def beside_standard(lines: pd.DataFrame, metric: str, tau_alpha: float | None = 
         beside = cell[1:] if tau_alpha is None else (*cell[1:-1], tau_alpha)
         if beside in plain:
             found[cell] = intervals.paired_difference(part.set_index("seed")[metric], plain[beside])
-    return _starred(_table(CELL, found))
+    return _starred(ordered(_table(CELL, found), "mean", metric != "d_test_id", ["head", "place"]))
 
 
 def behind(lines: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """What the backbone has more than its head's output, of every cell that has both, as in `beside_standard`."""
+    """What the backbone has more than its head's output, of every cell that has both, as in `beside_standard`; of each head the
+    largest difference first."""
     cell, found = [name for name in CELL if name != "place"], {}
     for key, part in lines[lines["head"] != "none"].groupby(cell, sort=False):
         backbone, head = (part[part.place == place].set_index("seed")[metric] for place in PLACES)
         found[key] = intervals.paired_difference(backbone, head)
-    return _starred(_table(cell, found))
+    return _starred(ordered(_table(cell, found), "mean", True, ["head"]))
 
 
 def _table(names: Sequence[str], found: Mapping[tuple, intervals.Interval]) -> pd.DataFrame:

@@ -10,10 +10,11 @@ import pandas as pd
 
 from ..analysis import selection
 from ..analysis.intervals import accuracy_interval
+from ..analysis.selection import SELECTION_FRACTION
 from ..checks import checked_number
 from ..config import Run
 from ..experiments.core import PROPOSED, is_calibrated
-from .tables import title
+from .tables import SHORT, best_first, cell_name, title
 
 
 def at_level(runs: Sequence[Run], level: float) -> list[Run]:
@@ -53,7 +54,8 @@ def under_levels(runs: Sequence[Run], frame: pd.DataFrame, metric: str, label_fr
         label_fraction: of the labels, 0 to 1.
 
     Returns:
-        Columns: method, tau_min, tau_alpha, tau_beta, measured (mean over seeds), low and high (its 95 % interval), n (seeds).
+        Columns: method, tau_min, tau_alpha, tau_beta, measured (mean over seeds), low and high (its 95 % interval), n (seeds); of
+        each method the better level first.
     """
     chosen = selected_at_levels(runs, frame).query("level.notna() and label_fraction == @label_fraction")
     lines = [
@@ -61,7 +63,69 @@ def under_levels(runs: Sequence[Run], frame: pd.DataFrame, metric: str, label_fr
         for (method, level, alpha, beta), cell in chosen.groupby(["method", "level", "tau_alpha", "tau_beta"])
     ]
     names = ["method", "tau_min", "tau_alpha", "tau_beta", "measured", "low", "high", "n"]
-    return pd.DataFrame(lines, columns=names).sort_values(["method", "tau_min"], ignore_index=True)
+    return best_first(pd.DataFrame(lines, columns=names), "measured", metric, within=["method"])
+
+
+def close_choices(
+    runs: Sequence[Run],
+    frame: pd.DataFrame,
+    metric: str = "test_ood",
+    within: float = 0.01,
+    matters: float = 0.03,
+    label_fractions: Sequence[float] = (SELECTION_FRACTION,),
+) -> tuple[str, pd.DataFrame]:
+    """Selections by validation that were close, under each level of tau_min, and those that decide what is then shown.
+
+    Args:
+        runs, frame: as from `notebook.obtain`, of all levels.
+        metric: the accuracy that the choice decides.
+        within: of mean validation accuracy; a cell as near to the selected one, or nearer, is a runner-up.
+        matters: a runner-up is listed whose metric differs from the selected cell's by more.
+        label_fractions: of the labels with which the metric is measured.
+
+    Returns:
+        A sentence, and a table of the runners-up it speaks of, the largest difference first: method, then tau_min, sigma,
+        discriminator, head and labels where there are several, selected (the cell) with its validation accuracy and its metric, and
+        runner-up with its own; empty where none matters.
+    """
+    parts, close, several = [], 0, 0
+    for level, part in by_level(runs, frame).items():
+        found, some, all_of_them = selection.close_cells(part, metric, within, label_fractions)
+        parts.append(found.assign(tau_min=level))
+        close, several = close + some, several + all_of_them
+    found = pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+    apart = (found.value - found.its_value).abs()
+    listed = found.assign(apart=apart)[apart > matters].sort_values("apart", ascending=False, kind="stable")
+    says = f"{close} of {several} selections among several cells are within {within:g} of a runner-up in validation"
+    unless = f"; none of these then differs by more than {matters:g} on {SHORT[metric]}."
+    differ = f"; where {SHORT[metric]} then differs by more than {matters:g}:"
+    ending = "." if not close else differ if len(listed) else unless
+    return f"**Close choices:** {says}{ending}", _beside_runners_up(frame, listed, metric, len(levels_of(runs)) > 1)
+
+
+def _beside_runners_up(frame: pd.DataFrame, listed: pd.DataFrame, metric: str, several_levels: bool) -> pd.DataFrame:
+    """The table of `close_choices`: only those of the columns that tell contexts apart of which there are several."""
+    heads = [
+        "none" if pd.isna(kind) else f"{kind} {dim:g}" for kind, dim in zip(listed.projector, listed.projector_dim)
+    ]
+    told = {
+        "tau_min": (["–" if pd.isna(level) else f"{level:g}" for level in listed.tau_min], several_levels),
+        "sigma": ([f"{sigma:g}" for sigma in listed.sigma], frame.sigma.nunique() > 1),
+        "discriminator": (["–" if pd.isna(kind) else kind for kind in listed.discriminator], _kinds(frame) > 1),
+        "head": (heads, frame.projector.notna().any()),
+        "labels": ([f"{share:g}" for share in listed.label_fraction], listed.label_fraction.nunique() > 1),
+    }
+    columns: dict[str, Sequence[object]] = {"method": [title(method) for method in listed.method]}
+    columns |= {name: values for name, (values, shown) in told.items() if shown}
+    columns |= {"selected": [cell_name(cell) for cell in listed.selected], "validation": listed.validation.to_numpy()}
+    columns |= {metric: listed.value.to_numpy(), "runner-up": [cell_name(cell) for cell in listed.runner_up]}
+    columns |= {"its validation": listed.its_validation.to_numpy(), f"its {SHORT[metric]}": listed.its_value.to_numpy()}
+    return pd.DataFrame(columns)
+
+
+def _kinds(frame: pd.DataFrame) -> int:
+    """The most kinds of discriminator that a method has among the rows."""
+    return int(frame.groupby("method").discriminator.nunique().max()) if len(frame) else 0
 
 
 def selected_at_levels(runs: Sequence[Run], frame: pd.DataFrame) -> pd.DataFrame:

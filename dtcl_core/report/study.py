@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -111,6 +111,8 @@ class Study:
     @cached_property
     def every_level(self) -> tuple[list[Run], pd.DataFrame]:
         """Runs and rows under each level of tau_min."""
+        if self.level is None:
+            return self.runs, self.measured
         return notebook.obtain(self.experiment, self.preset, False, self.device, **self.options)
 
     def at_levels(self, label_fraction: float | None = SELECTION_FRACTION) -> pd.DataFrame:
@@ -122,10 +124,74 @@ class Study:
         return table[table.method.isin({run.method for run in self.runs})]
 
     def found(self, name: str | None = None) -> None:
-        """Display the chapter's finding, or another by its name, see `findings.show`."""
+        """Display the chapter's finding, or another by its name, see `findings.show`; with the first also which level is shown."""
         findings.show(name or self.experiment, self.runs, self.measured)
         if name is None and self.level is not None:
-            print(f"Proposed methods below with tau_min {self.level:g}, unless a table or figure says which.")
+            _say(f"Proposed methods below with tau_min {self.level:g}, unless a table or figure says which.")
+
+    def close_choices(
+        self,
+        metric: str = "test_ood",
+        within: float = 0.01,
+        matters: float = 0.03,
+        label_fractions: Sequence[float] = (SELECTION_FRACTION,),
+        shared: bool = False,
+    ) -> None:
+        """Display how many selections were close, and those that decide a number shown: under each level, at each sigma.
+
+        The thresholds are fixed, the same on every page: a hundredth of validation accuracy, and three of the accuracy shown.
+
+        Args:
+            metric, within, matters, label_fractions: see `levels.close_choices`.
+            shared: of the seeds alone that every configuration has.
+        """
+        runs, measured = self.every_level
+        measured = _shared(measured) if shared else measured
+        said, listed = levels.close_choices(runs, measured, metric, within, matters, label_fractions)
+        _say(said)
+        if len(listed):
+            notebook.show(listed)
+
+    def differences(self, rows: pd.DataFrame, metrics: Sequence[str]) -> None:
+        """Display differences to Standard CL (`tables.differences`), a table for each share of labels and accuracy."""
+        for fraction, part in rows.groupby("label_fraction"):
+            ending = f", {fraction:.0%} of labels, difference to Standard CL"
+            show_each(metrics, lambda metric, part=part: tables.differences(part, metric), ending)  # type: ignore[misc]
+
+    def single_draws(self, metrics: Sequence[str]) -> None:
+        """Display what single draws of the labels would select and measure, see `tables.single_draws`."""
+        stored = notebook.rows_of(self.preset)
+        drawn = selection.by_draw([stored[key] for key in self.measured.key.unique()], metrics)
+        if len(drawn):
+            notebook.show(tables.single_draws(drawn, metrics))
+        else:
+            print("These rows have one draw each.")
+
+    def on_fresh_seeds(self, rows: pd.DataFrame, metrics: Sequence[str], label_fraction: float) -> None:
+        """Display how many runs on fresh seeds are stored, and `tables.again` for each accuracy.
+
+        Args:
+            rows: of the selected cells on the seeds that selected them.
+            metrics: accuracies.
+            label_fraction: of the labels, that of `rows`.
+        """
+        runs, found = self.fresh
+        print(f"{found.key.nunique()} of {len(runs)} fresh runs are stored.")
+        if len(found):
+            found = _with(found, label_fraction)
+            show_each(metrics, lambda metric: tables.again(rows, found, metric), " accuracy on fresh seeds", best=True)
+
+    def extremes(self, metrics: Sequence[str], label_fraction: float) -> None:
+        """Display the lowest and highest accuracy of the selected cells, on the grid's seeds and on fresh ones, see `tables.extremes`."""
+        runs, found = self.fresh
+        for name, among, rows in (("the grid's", self.runs, self.selected(label_fraction)), ("fresh", runs, found)):
+            some = _with(rows, label_fraction)
+            show_each(metrics, lambda metric: tables.extremes(some, among, metric), f", {name} seeds")  # noqa: B023
+
+    def values(self, metric: str) -> str:
+        """An accuracy of every run at `SELECTION_FRACTION`, in the order of the rows, as a line."""
+        found = self.measured_at()[metric]
+        return f"{SHORT[metric]} accuracy of each run: {', '.join(f'{value:.3f}' for value in found) or 'no runs yet'}"
 
     def claims(self, *numbers: int) -> Card:
         """The verdicts on the claims that rest on the chapter."""
@@ -144,8 +210,19 @@ def _shared(measured: pd.DataFrame) -> pd.DataFrame:
     return measured[measured.seed.isin(whole)] if len(whole) else measured
 
 
+def _say(text: str) -> None:
+    """Display a line of prose: Markdown on a page, where it wraps, and plain text beside it."""
+    from IPython.display import display  # not needed to train
+
+    display(findings.Sentence(text))
+
+
 def show_each(
-    metrics: Sequence[str], table: Callable[[str], pd.DataFrame], ending: str = " accuracy", best: bool = False
+    metrics: Sequence[str],
+    table: Callable[[str], pd.DataFrame],
+    ending: str = " accuracy",
+    best: bool = False,
+    then: Mapping[str, Callable[[], None]] | None = None,
 ) -> None:
     """Display a table for each accuracy, under its name.
 
@@ -154,9 +231,12 @@ def show_each(
         table: makes the table of one of them.
         ending: of the titles.
         best: mark the best line.
+        then: what displays more right under the table of an accuracy, by its column.
     """
     for metric in metrics:
         notebook.show(table(metric), title=f"{SHORT[metric]}{ending}", best=metric if best else None)
+        if then and metric in then:
+            then[metric]()
 
 
 def _with(rows: pd.DataFrame, label_fraction: float | None) -> pd.DataFrame:

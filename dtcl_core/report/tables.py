@@ -23,6 +23,8 @@ from ..methods import ALL_METHODS
 from ..results import default_store
 from ..traces import KINDS, Trace
 
+SHORTFALL = "_shortfall"  # of the best that an accuracy can be, while lines are put in order
+
 
 def counted(preset: str, runs: Sequence[Run], frame: pd.DataFrame) -> str:
     """How many of the runs exist and on what they were trained, as a line; a second says how many diverged, if any did."""
@@ -131,10 +133,31 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> 
     )
 
 
-def best_first(table: pd.DataFrame, column: str, metric: str) -> pd.DataFrame:
-    """The lines by a column of accuracies, the best first: the highest, or of D-Test-ID that nearest to one half; missing ones last."""
+def best_first(table: pd.DataFrame, column: str, metric: str, within: Sequence[str] = ()) -> pd.DataFrame:
+    """The lines by a column of accuracies, the best first: the highest, or of D-Test-ID that nearest to one half; missing ones last.
+
+    Args:
+        table: any.
+        column: of `table`, accuracies.
+        metric: which accuracy they are.
+        within: columns whose values make groups, which stay in the order in which they first come.
+    """
     short = (table[column] - 0.5).abs() if metric == "d_test_id" else -table[column]
-    return table.loc[short.sort_values(kind="stable").index].reset_index(drop=True)
+    return ordered(table.assign(**{SHORTFALL: short}), SHORTFALL, False, within).drop(columns=SHORTFALL)
+
+
+def ordered(table: pd.DataFrame, column: str, largest_first: bool, within: Sequence[str] = ()) -> pd.DataFrame:
+    """The lines by a column of numbers, missing ones last and ties as they come.
+
+    Args:
+        table: any.
+        column: of `table`, numbers.
+        largest_first: or the smallest.
+        within: columns whose values make groups, which stay in the order in which they first come.
+    """
+    groups = [pd.Series(pd.factorize(table[name], use_na_sentinel=False)[0], table.index) for name in within]
+    keys = pd.DataFrame(dict(enumerate([*groups, -table[column] if largest_first else table[column]])))
+    return table.loc[keys.sort_values(list(keys), kind="stable").index].reset_index(drop=True)
 
 
 def again(rows: pd.DataFrame, fresh: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -170,7 +193,7 @@ def extremes(rows: pd.DataFrame, runs: Sequence[Run], metric: str = "test_ood", 
         near: accuracies that far from the share of a class in that split, or nearer, count.
 
     Returns:
-        Columns: method, lowest, highest, near a share (how many are near either) and n.
+        Columns: method, lowest, highest, near a share (how many are near either) and n; the widest range first.
     """
     run_of = {run.key: run for run in runs}
     lines, shares = [], {}
@@ -183,7 +206,8 @@ def extremes(rows: pd.DataFrame, runs: Sequence[Run], metric: str = "test_ood", 
                 shares[seed] = float(digits.labels(metric).float().mean())
             count += min(abs(value - shares[seed]), abs(value - (1 - shares[seed]))) <= near
         lines.append((title(name), part[metric].min(), part[metric].max(), count, part[metric].notna().sum()))
-    return pd.DataFrame(lines, columns=["method", "lowest", "highest", "near a share", "n"])
+    table = pd.DataFrame(lines, columns=["method", "lowest", "highest", "near a share", "n"])
+    return ordered(table.assign(range=table.highest - table.lowest), "range", True).drop(columns="range")
 
 
 def differences(rows: pd.DataFrame, metric: str, baseline: str = "standard") -> pd.DataFrame:
@@ -191,7 +215,7 @@ def differences(rows: pd.DataFrame, metric: str, baseline: str = "standard") -> 
 
     Returns:
         Columns: method, difference (mean), low and high (its 95 % t interval), n (seeds), and a * in the last, unnamed
-        column where the interval excludes zero.
+        column where the interval excludes zero; the largest difference first, of D-Test-ID the lowest.
     """
     check_one_row_a_seed(rows)
     reference = rows[rows.method == baseline].set_index("seed")[metric]
@@ -201,7 +225,8 @@ def differences(rows: pd.DataFrame, metric: str, baseline: str = "standard") -> 
         if name != baseline and len(mine) and len(reference):
             d = paired_difference(mine, reference)
             lines.append((method.title, d.mean, d.low, d.high, d.n, "*" if d.low > 0 or d.high < 0 else " "))
-    return pd.DataFrame(lines, columns=["method", "difference", "low", "high", "n", ""])
+    table = pd.DataFrame(lines, columns=["method", "difference", "low", "high", "n", ""])
+    return ordered(table, "difference", metric != "d_test_id")
 
 
 def leads(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -213,7 +238,8 @@ def leads(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
 
     Returns:
         Columns: method, tau_min, labels (share of them), difference (mean), low and high (its 95 % t interval), n (seeds), and a *
-        in the last, unnamed column where the interval excludes zero; no line where a baseline is missing.
+        in the last, unnamed column where the interval excludes zero; at each share of labels the largest lead first; no line where
+        a baseline is missing.
     """
     lines = []
     for (share, method), mine in rows[rows.method.isin(PROPOSED)].groupby(["label_fraction", "method"]):
@@ -225,7 +251,7 @@ def leads(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
             if d.n:
                 lines.append((title(method), level, share, *d, "*" if d.low > 0 or d.high < 0 else " "))
     found = pd.DataFrame(lines, columns=["method", "tau_min", "labels", "difference", "low", "high", "n", ""])
-    return found.sort_values(["method", "tau_min", "labels"], ignore_index=True)
+    return ordered(found, "difference", True, ["labels"])
 
 
 def ranks(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -251,34 +277,45 @@ def ranks(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> pd.DataFra
 
 
 def all_cells(frame: pd.DataFrame, label_fraction: float, metrics: Sequence[str]) -> pd.DataFrame:
-    """Every cell that was tried: hyperparameters, n, and the mean of each metric over seeds."""
+    """Every cell that was tried: hyperparameters, n, and the mean of each metric over seeds; in the grid's order, to look one up."""
     rows = frame[(frame.label_fraction == label_fraction) & (frame.status == "ok")]
     table = rows.groupby(["method", *HYPERPARAMETERS], dropna=False)[list(metrics)].mean().reset_index()
     counts = rows.groupby(["method", *HYPERPARAMETERS], dropna=False).seed.nunique()
     table.insert(4, "n", counts.to_numpy())
-    return _titled(table).rename(columns=SHORT)
+    return _named(_in_grid_order(table, ["method", *HYPERPARAMETERS]), HYPERPARAMETERS).rename(columns=SHORT)
 
 
-def _titled(table: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
-    """Methods in the registry's order under their titles, settings short, unused ones as a dash."""
-    table = table.copy()
-    names = [name for name in dict.fromkeys([*also, *HYPERPARAMETERS]) if name in table and name != "method"]
-    if "method" in table:
-        table["method"] = pd.Categorical(table.method, list(ALL_METHODS))
-    table = table.sort_values(
-        [*(["method"] if "method" in table else []), *names], ignore_index=True, na_position="first"
+def _in_grid_order(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """The lines by the columns of these names that there are: methods as in the registry, settings ascending, unset ones first."""
+    there = [name for name in names if name in table]
+    if not there:
+        return table.reset_index(drop=True)
+    known = list(ALL_METHODS)
+    return table.sort_values(
+        there,
+        key=lambda column: column.map(known.index) if column.name == "method" else column,
+        kind="stable",
+        na_position="first",
+        ignore_index=True,
     )
+
+
+def _named(table: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
+    """Methods under their titles, settings of these names short, unused ones as a dash."""
+    table = table.copy()
     if "method" in table:
-        table["method"] = [ALL_METHODS[m].title for m in table.method]
+        table["method"] = [title(method) for method in table.method]
     for name in names:
         table[name] = ["-" if pd.isna(v) else v if isinstance(v, str) else f"{v:g}" for v in table[name]]
     return table.rename(columns={"lambda_": "lambda", "label_fraction": "labels", "projector_dim": "dimension"})
 
 
 def selected_cells(cells: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
-    """The chosen hyperparameters, one line a method (and each value of the columns `also`)."""
-    shown = _titled(cells[["method", *also, *HYPERPARAMETERS, "validation", "n"]], also)
-    return shown.rename(columns={"validation": "mean validation"})
+    """The chosen hyperparameters, one line a method (and each value of the columns `also`, by which lines are grouped); the best
+    validated first."""
+    table = _in_grid_order(cells[[*also, "method", *HYPERPARAMETERS, "validation", "n"]], [*also, "method"])
+    table = best_first(table, "validation", "validation", also)
+    return _named(table, [*also, *HYPERPARAMETERS]).rename(columns={"validation": "mean validation"})
 
 
 def single_draws(drawn: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
@@ -290,7 +327,7 @@ def single_draws(drawn: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
 
     Returns:
         Columns: method, cells (how many different ones are selected), most often (the cell, and by how many draws), and of each
-        metric the median draw's mean over seeds, the lowest's and the highest's; draws.
+        metric the median draw's mean over seeds, the lowest's and the highest's; draws. By the first metric, the best first.
     """
     lines = []
     for (method, _), mine in drawn.groupby(["method", "protocol"], sort=False):
@@ -299,7 +336,8 @@ def single_draws(drawn: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
         ranges = [mine[metric].quantile(at) for metric in metrics for at in (0.5, 0.0, 1.0)]
         lines.append((title(method), len(set(cells)), f"{often} ({count})", *ranges, len(mine)))
     names = [f"{SHORT[metric]}{end}" for metric in metrics for end in ("", " lowest", " highest")]
-    return pd.DataFrame(lines, columns=["method", "cells", "most often", *names, "draws"])
+    table = pd.DataFrame(lines, columns=["method", "cells", "most often", *names, "draws"])
+    return best_first(table, SHORT[metrics[0]], metrics[0])
 
 
 def cell_means(frame: pd.DataFrame, metrics: Sequence[str], label_fraction: float = SELECTION_FRACTION) -> pd.DataFrame:
@@ -310,16 +348,22 @@ def cell_means(frame: pd.DataFrame, metrics: Sequence[str], label_fraction: floa
 
 
 def compare(
-    rows: pd.DataFrame, reported: pd.DataFrame, keys: Sequence[str], metric: str, only_measured: bool = False
+    rows: pd.DataFrame,
+    reported: pd.DataFrame | None,
+    keys: Sequence[str],
+    metric: str,
+    only_measured: bool = False,
+    within: Sequence[str] = (),
 ) -> pd.DataFrame:
     """Reported against measured, a line for each combination of `keys` that either has.
 
     Args:
         rows: one row a seed and combination.
-        reported: the paper's numbers, with the columns `keys`, metric, value; may be empty.
+        reported: the paper's numbers, with the columns `keys`, metric, value; may be empty. None: it reports nothing.
         keys: columns that tell lines apart.
         metric: the metric column to show.
         only_measured: leave out combinations without a run, if there is any run at all.
+        within: those of `keys` that make groups, in their natural order, and come first; in each the best line is first.
 
     Returns:
         Columns: the keys, reported (not if the paper reports nothing), measured (mean over seeds), low and high (its 95 %
@@ -331,7 +375,9 @@ def compare(
     keys = list(keys)
     if rows.duplicated([*keys, "seed"]).any():
         raise ValueError(f"a seed has more than one row at the same {', '.join(keys)}.")
-    in_paper = reported[reported.metric == metric].set_index(keys).value if len(reported) else pd.Series(dtype=float)
+    in_paper = pd.Series(dtype=float)
+    if reported is not None and len(reported):
+        in_paper = reported[reported.metric == metric].set_index(keys).value
     lines = []
     for key, group in rows.groupby(keys, dropna=False):
         interval = accuracy_interval(group[metric].to_numpy())
@@ -340,7 +386,10 @@ def compare(
     if not (only_measured and lines):
         lines += [(*key, v, *accuracy_interval([])) for key, v in in_paper.items() if tuple(key) not in done]
     table = pd.DataFrame(lines, columns=[*keys, "reported", "measured", "low", "high", "n"])
-    return _titled(table if len(in_paper) else table.drop(columns="reported"), keys)
+    order = list(dict.fromkeys([*within, *keys]))
+    table = best_first(_in_grid_order(table, order), "measured", metric, within)
+    table = table[[*order, *table.columns[len(keys) :]]]
+    return _named(table if len(in_paper) else table.drop(columns="reported"), [key for key in keys if key != "method"])
 
 
 def _of(in_paper: pd.Series, key: tuple) -> float:
@@ -431,7 +480,7 @@ def selected_at_fractions(frame: pd.DataFrame, metrics: Sequence[str]) -> pd.Dat
 
     Returns:
         Columns: method, labels; "at 1 %" and "here" (the cells); the means of each metric of the first cell, then of the second;
-        n. A line a method and larger fraction.
+        n. A line a method and larger fraction; at each fraction the choice that moves the first metric most is first.
     """
     first, lines = select(frame), []
     for fraction in sorted({*frame.label_fraction} - {SELECTION_FRACTION}):
@@ -446,7 +495,9 @@ def selected_at_fractions(frame: pd.DataFrame, metrics: Sequence[str]) -> pd.Dat
             lines.append((title(method), f"{fraction:g}", *cells, *means, len(shared)))
     names = ["at 1 %", "here"]
     of_both = [f"{SHORT[metric]} {name}" for name in names for metric in metrics]
-    return pd.DataFrame(lines, columns=["method", "labels", *names, *of_both, "n"])
+    table = pd.DataFrame(lines, columns=["method", "labels", *names, *of_both, "n"])
+    moved = (table[f"{SHORT[metrics[0]]} here"] - table[f"{SHORT[metrics[0]]} at 1 %"]).abs()
+    return ordered(table.assign(moved=moved), "moved", True, ["labels"]).drop(columns="moved")
 
 
 def cell_name(values: Sequence[float]) -> str:
@@ -478,7 +529,12 @@ def grid_averages(rows: pd.DataFrame, reported: pd.DataFrame, metric: str) -> pd
 
 
 def discriminator_differences(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Global less batch-level discriminator, paired by seed, for each method and sigma; a * where zero is excluded."""
+    """Global less batch-level discriminator, paired by seed, for each method and sigma; a * where zero is excluded.
+
+    Returns:
+        Columns: method, sigma, difference (mean), low and high (its 95 % t interval), n (seeds), and the star's; of each method the
+        largest difference first, either way.
+    """
     lines = []
     for (method, sigma), part in rows.groupby(["method", "sigma"]):
         by = {kind: rows.set_index("seed")[metric] for kind, rows in part.groupby("discriminator")}
@@ -486,13 +542,14 @@ def discriminator_differences(rows: pd.DataFrame, metric: str) -> pd.DataFrame:
             d = paired_difference(by["global"], by["batch"])
             lines.append((method, sigma, d.mean, d.low, d.high, d.n, "*" if d.low > 0 or d.high < 0 else " "))
     table = pd.DataFrame(lines, columns=["method", "sigma", "difference", "low", "high", "n", ""])
-    return _titled(table, ["method", "sigma"])
+    table = _in_grid_order(table.assign(size=table.difference.abs()), ["method", "sigma"])
+    return _named(ordered(table, "size", True, ["method"]).drop(columns="size"), ["sigma"])
 
 
 def temperature_quantiles(
     traces: Sequence[Trace], epochs: Sequence[int] = (1, 2, 5, 10, 20, 50, 100, 200, 400)
 ) -> pd.DataFrame:
-    """5 %, median and 95 % of the temperatures at a few epochs, each the mean over seeds, pairs of each kind."""
+    """5 %, median and 95 % of the temperatures at a few epochs, each the mean over seeds, pairs of each kind; in the order of time."""
     lines = []
     for epoch in (e for e in epochs if traces and e <= len(traces[0].loss)):
         for kind in KINDS:
@@ -529,10 +586,11 @@ def otherwise_selected(table: pd.DataFrame, metrics: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def with_several_cells(rows: pd.DataFrame) -> list[str]:
-    """The titles of methods that have rows of more than one configuration."""
+def with_several_cells(rows: pd.DataFrame) -> str:
+    """Which methods have rows of more than one configuration, as a line."""
     cells = rows[["method", *HYPERPARAMETERS]].drop_duplicates().method.value_counts()
-    return [title(method) for method in cells.index[cells > 1]]
+    names = [title(method) for method in ALL_METHODS if cells.get(method, 0) > 1]
+    return f"Methods with more than one cell: {', '.join(names) or 'none'}"
 
 
 def high_cells(frame: pd.DataFrame, single: pd.DataFrame, in_paper: pd.DataFrame, sigma: float) -> pd.DataFrame:

@@ -1,5 +1,7 @@
 """What chapters show is what the library's functions compute of the same rows."""
 
+import inspect
+
 import nbformat
 import pandas as pd
 import pytest
@@ -8,7 +10,7 @@ from test_findings import ROOT
 from dtcl_core.analysis import reported, selection
 from dtcl_core.config import HYPERPARAMETERS, TAU_ALPHAS, TAU_BETAS
 from dtcl_core.experiments import core
-from dtcl_core.report import levels, notebook, study, tables
+from dtcl_core.report import curves, levels, notebook, study, tables
 from dtcl_core.report.study import Study, show_each
 
 
@@ -55,6 +57,94 @@ def test_every_level_has_the_options_that_were_given():
 def test_a_table_for_each_accuracy_has_its_name(capsys):
     show_each(["test_id", "d_test_id"], lambda metric: pd.DataFrame(), ", of nothing")
     assert capsys.readouterr().out == "Test-ID, of nothing\nNo runs yet.\nD-Test-ID, of nothing\nNo runs yet.\n"
+
+
+def test_more_is_shown_right_under_the_table_it_bears_on(capsys):
+    then = {"test_id": lambda: print("more")}
+    show_each(["test_id", "d_test_id"], lambda metric: pd.DataFrame(), "", then=then)
+    assert capsys.readouterr().out == "Test-ID\nNo runs yet.\nmore\nD-Test-ID\nNo runs yet.\n"
+
+
+def test_close_choices_are_said_of_every_level_on_pages_that_show_one(capsys):
+    shown = Study("main_table", "core", level=0.01)
+    shown.close_choices(within=1.0, matters=0.0)
+    said = capsys.readouterr().out
+    _, listed = levels.close_choices(*shown.every_level, within=1.0, matters=0.0)
+    assert {"0.01", "0.05", "–"} == {*listed.tau_min} and str(notebook.Shown(listed)) in said
+    shown.close_choices(within=0.0)
+    assert capsys.readouterr().out.strip() == levels.close_choices(*shown.every_level, within=0.0)[0]
+    defaults = {name: p.default for name, p in inspect.signature(Study.close_choices).parameters.items()}
+    assert defaults["within"] == 0.01 and defaults["matters"] == 0.03
+    selecting = ["main_table", "label_fractions", "sigma_ablation", "temperature", "global_vs_batch", "projector_head"]
+    for name in selecting:
+        code = "\n".join(c.source for c in nbformat.read(ROOT / f"book/{name}.ipynb", as_version=4).cells)
+        assert "study.close_choices" in code, name
+
+
+def test_what_is_shown_on_fresh_seeds_is_counted_and_compared(capsys):
+    shown = Study("main_table", "core", level=0.01, methods="standard,mmd")
+    runs, rows = shown.fresh
+    shown.on_fresh_seeds(shown.selected(), ["test_id"], 0.01)
+    told = capsys.readouterr().out
+    table = tables.again(shown.selected(), rows[rows.label_fraction == 0.01], "test_id")
+    assert f"{rows.key.nunique()} of {len(runs)} fresh runs are stored." in told
+    assert str(notebook.Shown(table, "Test-ID accuracy on fresh seeds", "test_id")) in told
+    shown.extremes(["test_id"], 0.01)
+    told = capsys.readouterr().out
+    table = tables.extremes(rows[rows.label_fraction == 0.01], runs, "test_id")
+    assert "Test-ID, the grid's seeds" in told and str(notebook.Shown(table, "Test-ID, fresh seeds")) in told
+
+
+def test_differences_are_shown_at_each_share_of_labels(capsys):
+    shown = Study("main_table", "core", level=0.01, methods="standard,mmd")
+    rows = shown.selected(None)
+    shown.differences(rows, ["test_id"])
+    told = capsys.readouterr().out
+    for share, name in ((0.01, "1%"), (0.1, "10%"), (1.0, "100%")):
+        table = tables.differences(rows[rows.label_fraction == share], "test_id")
+        title = f"Test-ID, {name} of labels, difference to Standard CL"
+        assert str(notebook.Shown(table, title)) in told
+
+
+def test_single_draws_are_those_of_the_study_s_rows(capsys):
+    shown = Study("main_table", "core", level=0.01, methods="standard")
+    shown.single_draws(["test_id"])
+    stored = notebook.rows_of("core")
+    drawn = selection.by_draw([stored[key] for key in shown.measured.key.unique()], ["test_id"])
+    assert str(notebook.Shown(tables.single_draws(drawn, ["test_id"]))) in capsys.readouterr().out
+    values = shown.measured_at().test_id
+    assert shown.values("test_id").endswith(", ".join(f"{value:.3f}" for value in values))
+
+
+def test_no_runs_show_no_numbers(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
+    empty = Study("main_table", "core", level=0.01)
+    empty.single_draws(["test_id"])
+    empty.on_fresh_seeds(empty.selected(), ["test_id"], 0.01)
+    empty.close_choices()
+    told = capsys.readouterr().out
+    assert "one draw each" in told and "0 of 0 selections" in told and "accuracy on fresh seeds" not in told
+    assert empty.values("test_id") == "Test-ID accuracy of each run: no runs yet"
+    assert curves.of_levels(empty.at_levels(), reported.by_sigma(), ["test_id"]) is None
+    assert curves.along_alpha(*empty.every_level, reported.temperature_tables(), ["test_id"]) is None
+    assert curves.of_fresh_seeds(empty.fresh_at_levels(), reported.main_comparison(), ["test_id"]) is None
+    curves.save(None, "nothing", str(tmp_path / "figures"))
+    assert not (tmp_path / "figures").exists()
+
+
+def test_curves_draw_a_line_a_level_a_discriminator_and_a_head():
+    shown = Study("sigma_ablation", "core", level=0.01)
+    figure = curves.of_levels(shown.at_levels(), reported.by_sigma(), ["test_id"])
+    labels = figure.axes[0].get_legend_handles_labels()[1]
+    titles = ("Domain-Weighted Negatives", "Domain-Weighted Pairs")
+    assert labels == [f"{title}, tau_min {level:g}" for title in titles for level in (0.01, 0.05)]
+    figure = curves.of_heads(Study("projector_head", "core").measured_at(0.1), ["test_id"])
+    assert len(figure.axes[0].get_legend_handles_labels()[1]) == 7 and figure.axes[0].get_xscale() == "log"
+    both = Study("global_vs_batch", "core", level=0.01)
+    figure = curves.of_discriminators(both.selected(), reported.load("table_9_global_vs_batch"), ["test_id"])
+    assert [line.get_linestyle() for line in figure.axes[0].lines if len(line.get_xdata()) == 5][:2] == ["--", "-"]
+    figure = curves.along_alpha(*Study("temperature", "core", level=0.01).every_level, reported.temperature_tables(), ["test_id"])  # fmt: skip
+    assert len(figure.axes[0].get_legend_handles_labels()[1]) == 4
 
 
 def test_cells_above_the_line_are_counted():

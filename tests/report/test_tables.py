@@ -226,3 +226,75 @@ def test_nothing_reported_is_no_column():
     in_paper = reported.load("table_2_label_fraction").query("sigma == 50")
     assert "reported" not in tables.compare(rows, rows.iloc[:0], keys, "test_id")
     assert "reported" in tables.compare(rows, in_paper, keys, "test_id")
+
+
+def of_cells(entries):
+    """Rows at 1 % of labels of (method, hyperparameters, accuracies by seed); what a method needs beyond its temperature is 1."""
+    needs = {"mmd": {"lambda_": 1.0}, "dann": {"lambda_": 1.0}, "dw_pairs": {"tau_beta": 1.0}}
+    entries = [(method, needs.get(method, {}) | cell, values) for method, cell, values in entries]
+    rows = frame([(method, cell, s, v, v) for method, cell, values in entries for s, v in enumerate(values)])
+    return rows[rows.label_fraction == 0.01]
+
+
+def test_comparisons_have_the_best_line_first_within_groups_in_their_order():
+    at = {("standard", 50.0): 0.7, ("standard", 150.0): 0.8, ("dw_pairs", 50.0): 0.9, ("dann", 0.0): 0.6, ("dann", 150.0): 0.85}  # fmt: skip
+    rows = of_cells([(method, {"tau_alpha": 0.1, "sigma": sigma}, [v, v]) for (method, sigma), v in at.items()])
+    table = tables.compare(rows, None, ["method", "sigma"], "test_ood", within=["sigma"])
+    assert list(table)[:2] == ["sigma", "method"]
+    names = [("0", "dann"), ("50", "dw_pairs"), ("50", "standard"), ("150", "dann"), ("150", "standard")]
+    assert list(zip(table.sigma, table.method)) == [(sigma, tables.title(method)) for sigma, method in names]
+    table = tables.compare(rows, None, ["method", "sigma"], "test_ood", within=["method"])
+    names = [("standard", "150"), ("standard", "50"), ("dann", "150"), ("dann", "0"), ("dw_pairs", "50")]
+    assert list(zip(table.method, table.sigma)) == [(tables.title(method), sigma) for method, sigma in names]
+    assert tables.compare(rows, None, ["method", "sigma"], "test_ood").measured.is_monotonic_decreasing
+    hidden = rows.assign(d_test_id=rows.test_ood)
+    assert tables.compare(hidden, None, ["method", "sigma"], "d_test_id").measured.is_monotonic_increasing
+
+
+def test_differences_and_leads_have_the_largest_first():
+    rows = of_cells([(m, {"tau_alpha": 0.1}, [v, v + 0.01]) for m, v in (("standard", 0.7), ("same_domain", 0.6), ("mmd", 0.8))])  # fmt: skip
+    assert tables.differences(rows, "test_ood").difference.tolist() == pytest.approx([0.1, -0.1])
+    told = tables.differences(rows.assign(d_test_id=rows.test_ood), "d_test_id")
+    assert told.difference.tolist() == pytest.approx([-0.1, 0.1]), "the lower, the better hidden"
+    kinds = [
+        ("dw_pairs", {"tau_alpha": 0.1, "tau_beta": 0.5, "sigma": s, "discriminator": d}, [v, v])
+        for s, d, v in ((0.0, "global", 0.6), (0.0, "batch", 0.5), (50.0, "global", 0.4), (50.0, "batch", 0.7))
+    ]
+    table = tables.discriminator_differences(of_cells(kinds), "test_ood")
+    assert table.sigma.tolist() == ["50", "0"] and table.difference.tolist() == pytest.approx([-0.3, 0.1])
+
+
+def test_selected_cells_have_the_best_validated_first_at_each_sigma():
+    at = {("standard", 50.0): 0.7, ("dann", 50.0): 0.9, ("dann", 150.0): 0.6, ("standard", 150.0): 0.5, ("mmd", 0.0): 0.1}  # fmt: skip
+    chosen = selection.select(of_cells([(m, {"tau_alpha": 0.1, "sigma": s}, [v]) for (m, s), v in at.items()]))
+    table = tables.selected_cells(chosen, ["sigma"])
+    assert table.sigma.tolist() == ["0", "50", "50", "150", "150"]
+    assert table["mean validation"].tolist() == [0.1, 0.9, 0.7, 0.6, 0.5]
+    assert tables.selected_cells(chosen)["mean validation"].is_monotonic_decreasing
+
+
+def test_the_widest_range_over_seeds_is_first():
+    rows = of_cells([(m, {"tau_alpha": 0.1}, v) for m, v in (("standard", [0.9, 0.91]), ("mmd", [0.3, 0.9]))])
+    runs = [Run(method, 0.1, seed=s, lambda_=k) for method, k in (("standard", None), ("mmd", 1.0)) for s in (0, 1)]
+    table = tables.extremes(rows, runs)
+    assert table.method.tolist() == ["CL with MMD Penalty", "Standard CL"] and table.lowest.tolist() == [0.3, 0.9]
+    assert list(table) == ["method", "lowest", "highest", "near a share", "n"]
+
+
+def test_a_choice_that_moves_a_mean_most_is_first_at_its_fraction():
+    rows = []
+    for method, second in (
+        ("standard", 0.5),
+        ("same_domain", 0.9),
+    ):  # with all labels validation prefers the second cell
+        rows += [(method, {"tau_alpha": t}, 0, v, test) for t, v, test in ((0.1, 0.8, 0.45), (0.2, 0.3, second))]
+    table = tables.selected_at_fractions(frame(rows), ["test_ood"])
+    assert table.method.tolist() == ["Same Domain Negatives", "Standard CL"]
+    assert (table["Test-OOD here"] - table["Test-OOD at 1 %"]).tolist() == pytest.approx([0.45, 0.05])
+
+
+def test_methods_of_several_cells_are_named():
+    one = of_cells([("standard", {"tau_alpha": 0.1}, [0.5, 0.6])])
+    assert tables.with_several_cells(one) == "Methods with more than one cell: none"
+    two = pd.concat([one, of_cells([("mmd", {"tau_alpha": t}, [0.5]) for t in (0.1, 0.2)])])
+    assert tables.with_several_cells(two) == "Methods with more than one cell: CL with MMD Penalty"
