@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -17,8 +18,17 @@ from ..analysis.intervals import paired_difference
 from ..config import HYPERPARAMETERS, Run
 from ..data import LABEL_FRACTIONS
 from ..experiments import wants_trace, weight_choices
-from . import notebook, tables
+from . import findings, notebook, tables
 
+FINDING = findings.Finding(
+    "2026-11-25",
+    "by the earlier rule, on the rows of the first reading, no claim about a lead of the proposed methods is reproduced, and half of all claims"
+    " could not be judged.\n"
+    "Of {claims} claims {untested} are not tested, {reproduced} reproduced (those on colour jitter, converging temperatures and the gradient's"
+    " formula), {refuted} not reproduced (that leads are largest where labels are few), and {open} open.",
+    lambda rows: {},
+    lambda x: x["which"] == [4, 11, 12] and x["not"] == [6] and 0.4 * x["claims"] < x["untested"] < 0.6 * x["claims"],
+)
 ON_SELECTED = range(1, 7)  # the claims about selected cells, which can be judged on other seeds and with other choices
 
 
@@ -78,6 +88,23 @@ class EarlierRule:
     def verdicts(self) -> pd.DataFrame:
         """A line a claim, see `first_verdicts.summary`."""
         return first_verdicts.summary(self.judged, self.epochs)
+
+    def finding(self) -> findings.Sentence:
+        """What the appendix opens with; for other rows than those that it was written about, how many claims have which verdict.
+
+        Raises:
+            ValueError: if the verdicts do not bear it.
+        """
+        if self.preset != "first" or any(self.size.values()):
+            return findings.Sentence(self.counted().replace("\n", "; "))
+        words = self.verdicts().set_index("claim").verdict.str.partition(":")[0]
+        which = {word: sorted(words.index[words == word]) for word in set(words)}
+        numbers = {
+            "claims": len(words), "untested": len(which.get("not tested", [])), "open": len(which.get("open", [])),
+            "which": which.get("reproduced", []), "reproduced": len(which.get("reproduced", [])),
+            "not": which.get("not reproduced", []), "refuted": len(which.get("not reproduced", [])),
+        }  # fmt: skip
+        return dataclasses.replace(FINDING, numbers=lambda rows: numbers).dated(findings.NO_ROWS)
 
     def counted(self) -> str:
         """How many claims have which verdict, see `first_verdicts.counted`."""

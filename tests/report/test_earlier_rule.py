@@ -1,5 +1,6 @@
 """What the appendix on the earlier rule shows, on made-up contrasts and rows."""
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -50,3 +51,18 @@ def test_a_method_without_fresh_runs_has_none():
     assert earlier_rule.counted_fresh(asked, found) == "2 of 4 fresh runs are stored, 0 or more a method."
     assert earlier_rule.counted_fresh(asked[:2], found) == "2 of 2 fresh runs are stored, 2 or more a method."
     assert earlier_rule.counted_fresh([], found.iloc[:0]).startswith("0 of 0 ")
+
+
+def test_the_finding_hangs_on_the_verdicts(monkeypatch):
+    earlier = earlier_rule.EarlierRule("first")
+    table = earlier.verdicts()
+    said = earlier.finding().text
+    assert said.startswith(f"**Found, {earlier_rule.FINDING.date}: by the earlier rule") and "Of 15 claims" in said
+    assert not re.search(r"\d", re.sub(r"\{[^}]*\}", "", earlier_rule.FINDING.text)), "a number is typed"
+    for number, word in ((1, "reproduced"), (6, "open"), (4, "open")):
+        other = table.assign(verdict=table.verdict.mask(table.claim == number, word))
+        monkeypatch.setattr(earlier, "verdicts", lambda other=other: other)
+        with pytest.raises(ValueError, match="no longer true of the rows"):
+            earlier.finding()
+    smoke = earlier_rule.EarlierRule("smoke")
+    assert smoke.finding().text == smoke.counted().replace("\n", "; "), "other rows get no sentence about these"
