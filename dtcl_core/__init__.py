@@ -26,15 +26,16 @@ concluded       `analysis`    `verdicts` (the rule), on `contrasts` of `claims` 
                               `tau_min_levels`, tried by `operating_characteristics`; `selection`, `intervals`,
                               `reported` (the paper's numbers); of the open choices `calibration`, `specifications`
                               (the effect under each), `unstated` (each choice alone), `whole_grid`, of the first reading
-                              `weight_effects`, `sensitivity`, `first_verdicts`; `learned` (what encoders show)
+                              `weight_effects`, `sensitivity`, `first_verdicts`; `learned` (what encoders show),
+                              `summed_again` (a misfit by another way)
 shown           `report`      `tables`, `html_tables` (tables as pages), `overview`, `card` and `forest` (all claims at
-                              once), `dependence` (on what is left open), `findings` (a sentence a chapter), `questions` (to the authors), `first_reading`
-                              (its appendix), `figures` (with `maps`, `choices`, `embedded`, `traced`), `style`,
-                              `illustrations`, `interactive`, `benchmarked`, `agreement` (of two ways to compute), what
-                              pages show: `speed`, `trusted`, `summary`, `lessons` (data and method), `weight_tables`,
-                              `whole_grid`;
-                              `heads` (probed too), `study` (a chapter's runs and what is made of them), `levels` (of
-                              tau_min, beside each other), `notebook` (what chapters call besides)
+                              once), `dependence` (on what is left open), `findings` (a sentence a chapter), `figures`
+                              (with `maps`, `choices`, `embedded`, `traced`), `style`, `illustrations`, `interactive`;
+                              `study` (a chapter's runs and what is made of them), `levels` (of tau_min, beside each
+                              other), `curves`, `heads` (probed too), `notebook` (what chapters call besides); of one
+                              page each: `questions` (to the authors), `whole_grid`, `calibrated`, `first_reading`,
+                              `weight_tables`, `earlier_rule`, `lessons` (data and method), `losses_elsewhere`, `speed`
+                              on `benchmarked`, `trusted` on `agreement` (of two ways to compute), `summary`
 ..              the core      `console` and `presets` (of the command line), `checks` (of values that users give)
 in your project `nn`          the losses as `modules`; `weigher` (which pairs share a domain?), `candidates` (of an
                               anchor), `queue`, `discriminators`, `fitting` (one a batch), `penalties`, `monitor`

@@ -2,75 +2,97 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import cached_property
 
+import matplotlib.pyplot as plt
 import pandas as pd
+from matplotlib.figure import Figure
 
 from ..analysis import whole_grid
-from ..config import HYPERPARAMETERS, Run
+from ..config import HYPERPARAMETERS
 from ..experiments import core
 from . import notebook
 from .study import Study
+from .style import METHOD_COLORS, METRIC_TITLES, WIDTH
 from .tables import cell_name, title
 
 
-def show(study: Study) -> None:
-    """Display what the rows of the experiment `whole_grid` say: their count, who is ahead, and what fresh seeds say of rivals."""
-    cells = whole_grid.cells(study.measured, study.runs)
-    print(counted(cells))
-    if len(best := ahead(cells)):
-        notebook.show(best, title="Ahead by validation, one seed")
-    found = fallen_short(study.measured, study.runs, cells)
-    if isinstance(found, str):
-        print(found)
-    else:
-        notebook.show(found, title="Rivals on fresh seeds")
-
-
-def counted(cells: pd.DataFrame) -> str:
-    """How many of the paper's configurations have a row, and of which methods all have, as a line.
+class WholeGrid:
+    """What the rows of the experiment `whole_grid` say.
 
     Args:
-        cells: as from `whole_grid.cells`.
+        study: of that experiment, at one level of tau_min.
+
+    Attributes:
+        cells: every configuration that has a row, see `whole_grid.cells`.
     """
-    sizes = {method: len(core.grid(method)) for method in whole_grid.METHODS}
-    there = cells.groupby("method").size()
-    whole = [title(method) for method, size in sizes.items() if there.get(method, 0) == size]
-    said = f"{len(cells)} of the paper's {sum(sizes.values())} configurations have a row on this seed"
-    return f"{said}; all of {', '.join(whole)}." if 0 < len(whole) < len(sizes) else f"{said}."
 
+    def __init__(self, study: Study):
+        self.study = study
+        self.cells = whole_grid.cells(study.measured, study.runs)
 
-def ahead(cells: pd.DataFrame) -> pd.DataFrame:
-    """The best of each strip and the best outside it, by validation on one seed.
+    def found(self) -> None:
+        """Display the chapter's finding, see `Study.found`."""
+        self.study.found()
 
-    Args:
-        cells: as from `whole_grid.cells`.
+    @property
+    def counted(self) -> str:
+        """How many of the paper's configurations have a row, and of which methods all have, as a line."""
+        sizes = {method: len(core.grid(method)) for method in whole_grid.METHODS}
+        there = self.cells.groupby("method").size()
+        whole = [title(method) for method, size in sizes.items() if there.get(method, 0) == size]
+        said = f"{len(self.cells)} of the paper's {sum(sizes.values())} configurations have a row on this seed"
+        return f"{said}; all of {', '.join(whole)}." if 0 < len(whole) < len(sizes) else f"{said}."
 
-    Returns:
-        Columns: method, place, cell, validation, test_id, test_ood.
-    """
-    found = whole_grid.ahead(cells)
-    names = [cell_name(values) for values in found[list(HYPERPARAMETERS)].to_numpy().tolist()]
-    return found.assign(cell=names)[["method", "place", "cell", *("validation", "test_id", "test_ood")]]
+    @cached_property
+    def ahead(self) -> pd.DataFrame:
+        """The best of each strip and the best outside it, by validation: method, place, cell, validation, test_id, test_ood."""
+        found = whole_grid.ahead(self.cells)
+        names = [cell_name(values) for values in found[list(HYPERPARAMETERS)].to_numpy().tolist()]
+        return found.assign(cell=names)[["method", "place", "cell", *("validation", "test_id", "test_ood")]]
 
+    def draw(self, metric: str = whole_grid.DECIDING) -> Figure:
+        """Every configuration by method: a dot within a strip, a ring outside; what validation puts first of either is large."""
+        figure, axis = plt.subplots(figsize=(WIDTH, 3.6), layout="constrained")
+        first = whole_grid.ahead(self.cells)
+        for place, method in enumerate(whole_grid.METHODS):
+            for inside, shift in ((True, 0.14), (False, -0.14)):
+                where = whole_grid.WITHIN if inside else whole_grid.OUTSIDE
+                for of, size in ((self.cells, 18), (first, 75)):
+                    mine = of[(of.method == method) & (of.place == where)]
+                    edge = METHOD_COLORS[method]
+                    fill = edge if inside else "none"
+                    axis.scatter(
+                        mine[metric], [-place + shift] * len(mine), s=size, facecolor=fill, edgecolor=edge, alpha=0.8
+                    )
+        axis.set_yticks([-place for place in range(len(whole_grid.METHODS))], [title(m) for m in whole_grid.METHODS])
+        axis.set(xlabel=f"{METRIC_TITLES[metric]}, one seed")
+        keys = [
+            plt.Line2D([], [], marker="o", linestyle="", color="0.3", label="within the strip"),
+            plt.Line2D([], [], marker="o", linestyle="", color="0.3", markerfacecolor="none", label="outside"),
+        ]
+        figure.legend(handles=keys, loc="outside lower center", ncols=2)
+        return figure
 
-def fallen_short(frame: pd.DataFrame, runs: Sequence[Run], cells: pd.DataFrame) -> pd.DataFrame | str:
-    """What fresh seeds say of rivals (`whole_grid.rivals`); or in a sentence that there is none, or none yet.
+    def rivals(self) -> pd.DataFrame | str:
+        """What fresh seeds say of rivals (`whole_grid.rivals`); or in a sentence that there is none, or none yet."""
+        found = whole_grid.rivals(self.study.measured, self.study.runs)
+        if len(found):
+            return found
+        best = whole_grid.ahead(self.cells)
+        if best.empty:
+            return "No method's grid is whole yet."
+        places = [whole_grid.WITHIN, whole_grid.OUTSIDE]
+        by = best.pivot(index="method", columns="place", values="validation").reindex(columns=places)
+        ahead = by[by[whole_grid.OUTSIDE] > by[whole_grid.WITHIN]]
+        if ahead.empty:
+            return f"No cell outside a strip is ahead of those within ({len(by)} methods)."
+        return f"Not yet trained on fresh seeds: {', '.join(map(title, ahead.index))}."
 
-    Args:
-        frame, runs: of the experiment `whole_grid`.
-        cells: as from `whole_grid.cells`.
-    """
-    found = whole_grid.rivals(frame, runs)
-    if len(found):
-        return found
-    best = whole_grid.ahead(cells)
-    if best.empty:
-        return "No method's grid is whole yet."
-    by = best.pivot(index="method", columns="place", values="validation").reindex(
-        columns=[whole_grid.WITHIN, whole_grid.OUTSIDE]
-    )
-    rivals = by[by[whole_grid.OUTSIDE] > by[whole_grid.WITHIN]]
-    if rivals.empty:
-        return f"No cell outside a strip is ahead of those within ({len(by)} methods)."
-    return f"Not yet trained on fresh seeds: {', '.join(map(title, rivals.index))}."
+    def show_rivals(self) -> None:
+        """Display `rivals`."""
+        found = self.rivals()
+        if isinstance(found, str):
+            print(found)
+        else:
+            notebook.show(found)

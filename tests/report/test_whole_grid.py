@@ -1,36 +1,34 @@
-"""What the chapter shows of the whole grid: its count, and a sentence where there is no table yet."""
+"""What the chapter shows of the whole grid: its count, who is ahead, and a sentence where there is no table yet."""
+
+from types import SimpleNamespace
 
 import pytest
 from made_up_rows import made_up
 
 from dtcl_core.analysis import whole_grid as judged
 from dtcl_core.experiments import REGISTRY, core
-from dtcl_core.report import whole_grid
+from dtcl_core.report.whole_grid import WholeGrid
 
 AHEAD = {"dann": (0.2, None, 5.0)}  # outside the strip
 
 
-def cell_of(run):
-    return run.tau_alpha, run.tau_beta, run.lambda_
-
-
 def validated(run, ahead=AHEAD):
-    return 0.9 if ahead.get(run.method) == cell_of(run) else 0.8 - 0.1 * run.tau_alpha
+    return 0.9 if ahead.get(run.method) == (run.tau_alpha, run.tau_beta, run.lambda_) else 0.8 - 0.1 * run.tau_alpha
 
 
-def shown(ahead=AHEAD, leave=lambda run: False):
+def grid(ahead=AHEAD, leave=lambda run: False):
     runs = REGISTRY["whole_grid"].runs("core", validation=lambda run: validated(run, ahead))
     made = made_up(runs, lambda run, metric: validated(run, ahead) + 0.01 * (run.seed % 3))
-    made = made[~made.key.isin({run.key for run in runs if leave(run)})]
-    cells = judged.cells(made, runs)
-    return whole_grid.counted(cells), whole_grid.ahead(cells), whole_grid.fallen_short(made, runs, cells)
+    return WholeGrid(SimpleNamespace(runs=runs, measured=made[~made.key.isin({run.key for run in runs if leave(run)})]))
 
 
 def test_all_of_it():
-    said, best, rivals = shown()
-    assert said == "190 of the paper's 190 configurations have a row on this seed."
-    assert best.groupby("method").place.apply(list).tolist() == [["strip", "outside"]] * 7
-    assert best[(best.method == "dann") & (best.place == "outside")].cell.tolist() == ["0.2/5"]
+    found = grid()
+    assert found.counted == "190 of the paper's 190 configurations have a row on this seed."
+    assert found.ahead.groupby("method").place.apply(list).tolist() == [["strip", "outside"]] * 7
+    line = found.ahead[(found.ahead.method == "dann") & (found.ahead.place == "outside")]
+    assert line.cell.tolist() == ["0.2/5"] and line.test_id.tolist() == [0.9]
+    rivals = found.rivals()
     assert set(rivals.method) == {"dann"} and rivals.n.eq(len(core.RIVAL_SEEDS)).all()
 
 
@@ -42,10 +40,26 @@ def test_all_of_it():
         (AHEAD, lambda run: run.tau_alpha == 1.0 or run.seed in core.FRESH, "No method's grid is whole yet."),
     ],
 )
-def test_a_sentence_where_there_is_no_table(ahead, leave, said):
-    assert shown(ahead, leave)[2] == said
+def test_a_sentence_where_there_is_no_table(ahead, leave, said, capsys):
+    found = grid(ahead, leave)
+    assert found.rivals() == said
+    found.show_rivals()
+    assert capsys.readouterr().out == f"{said}\n"
 
 
 def test_methods_whose_grid_is_whole_are_named():
-    said, best, _ = shown(leave=lambda run: run.method not in ("standard", "dann") and run.tau_alpha == 0.5)
-    assert said.endswith("; all of Standard CL, CL with DANN.") and set(best.method) == {"standard", "dann"}
+    found = grid(leave=lambda run: run.method not in ("standard", "dann") and run.tau_alpha == 0.5)
+    assert found.counted.endswith("; all of Standard CL, CL with DANN.")
+    assert set(found.ahead.method) == {"standard", "dann"}
+
+
+def test_the_figure_has_a_dot_a_configuration_and_a_large_one_for_those_ahead():
+    figure = grid().draw()
+    points = [(len(dots.get_offsets()), dots.get_sizes()[0]) for dots in figure.axes[0].collections]
+    assert sum(n for n, size in points if size == 18) == 190 and sum(n for n, size in points if size > 18) == 2 * 7
+    hollow = [
+        len(d.get_offsets())
+        for d in figure.axes[0].collections
+        if not len(d.get_facecolors()) and d.get_sizes()[0] == 18
+    ]
+    assert sum(hollow) == 190 - sum(len(core.strip(method)) for method in judged.METHODS)
