@@ -51,6 +51,12 @@ class WholeGrid:
         names = [cell_name(values) for values in found[list(HYPERPARAMETERS)].to_numpy().tolist()]
         return found.assign(cell=names)[["method", "place", "cell", *("validation", "test_id", "test_ood")]]
 
+    def show_ahead(self) -> None:
+        """Display how much of the grid is there, and `ahead` once that of a method is whole."""
+        print(self.counted)
+        if len(self.ahead):
+            notebook.show(self.ahead)
+
     def draw(self, metric: str = whole_grid.DECIDING) -> Figure:
         """Every configuration by method: a dot within a strip, a ring outside; what validation puts first of either is large."""
         figure, axis = plt.subplots(figsize=(WIDTH, 3.6), layout="constrained")

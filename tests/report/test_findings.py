@@ -105,7 +105,6 @@ CONTRADICTIONS = {
     "main_table: they hide the domain": lambda f: {"d_test_id": f.d_test_id.mask(proposed(f), 0.5)},
     "unseen: they trail": lambda f: {"test_ood": f.test_ood.mask(proposed(f), 0.1)},
     "unseen: seeds agree": lambda f: {"test_ood": 0.6 + f.seed % 2 * 0.001 * proposed(f)},
-    "close_choice: it decides nothing": lambda f: {"test_ood": 0.6 + 0 * f.test_ood},
     "label_fractions: they lead with all labels": lambda f: {
         "test_id": f.test_id.mask(proposed(f) & (f.label_fraction == 1.0), 0.999)
     },

@@ -72,20 +72,6 @@ def comparison(rows: Rows) -> Numbers:
     }
 
 
-def close_choice(rows: Rows) -> Numbers:
-    """Of the selections within a hundredth of validation accuracy, the oracle's aside, that which decides most on Test-OOD: the cell
-    taken, the runner-up, and what both have; with the lead that the paper reports."""
-    close = selection.runners_up(rows.measured, ["test_ood"])
-    pairs = [part for method, part in close.groupby("method", sort=False) if method != "color_jitter"]
-    both = max(pairs, key=lambda part: np.ptp(part.test_ood.to_numpy()))
-    taken, other = both.itertuples()
-    names = [tables.cell_name(line) for line in both[list(HYPERPARAMETERS)].to_numpy().tolist()]
-    return {
-        "method": tables.title(taken.method), "cell": names[0], "runner_up": names[1], "more": taken.validation - other.validation,
-        "has": taken.test_ood, "had": other.test_ood, "claimed": _claimed(),
-    }  # fmt: skip
-
-
 def _claimed() -> float:
     """By how much the paper's better method leads the best baseline on Test-OOD there."""
     in_paper = reported.main_comparison().query("metric == 'test_ood'").set_index("method").value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...experiments import core, weight_choices
-from .comparisons import by_discriminator, by_spread, by_temperature, by_validation, close_choice, comparison, leads
+from .comparisons import by_discriminator, by_spread, by_temperature, by_validation, comparison, leads
 from .finding import FRACTIONS, LEVELS, METHODS, Finding, Numbers, is_looked_at, of_grid, short
 from .others import (
     PROJECTORS,
@@ -53,7 +53,7 @@ def _told_between(x: Numbers) -> bool:
     return all(x["most_domain"] + 0.02 < x[f"pairs_{level}_domain"] < x["standard_domain"] - 0.05 for level in LEVELS)
 
 
-FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread" are the introduction's, "close_choice" the main table's
+FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread" are the introduction's
     "main_table": Finding(
         "2026-11-25",
         "it depends on tau_min, which the paper does not give, whether the proposed methods lead on the training "
@@ -96,14 +96,6 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread"
         lambda x: _open(x) and x["reach_least"] > x["claimed"],
         levels=True,
         fresh=True,
-    ),
-    "close_choice": Finding(
-        "2026-11-25",
-        "a close choice decides a number here: for {method} validation takes the cell {cell} (temperature first) "
-        "and not {runner_up}, by {more:.3f}; on Test-OOD they have {has:.3f} and {had:.3f}, a larger difference "
-        "than the lead that the paper reports there ({claimed:.3f}).",
-        close_choice,
-        lambda x: x["more"] < 0.01 and abs(x["has"] - x["had"]) > x["claimed"],
     ),
     "label_fractions": Finding(
         "2026-11-25",
