@@ -31,10 +31,6 @@ class WholeGrid:
         self.study = study
         self.cells = whole_grid.cells(study.measured, study.runs)
 
-    def found(self) -> None:
-        """Display the chapter's finding, see `Study.found`."""
-        self.study.found()
-
     @property
     def counted(self) -> str:
         """How many of the paper's configurations have a row, and of which methods all have, as a line."""

@@ -99,7 +99,7 @@ class Finding:
         numbers = self.numbers(rows)
         said = self.text.format(**numbers)
         if not self.holds(numbers):
-            raise ValueError(f"no longer true of the rows: {said!r} (written {self.date})")
+            raise ValueError(f'no longer true of the rows: "{" ".join(said.splitlines())}" (written {self.date})')
         return said
 
     def dated(self, rows: Rows) -> Sentence:

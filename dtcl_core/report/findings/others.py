@@ -18,6 +18,7 @@ from ...analysis import (
     specifications,
     unstated,
     weight_effects,
+    whole_grid,
 )
 from ...analysis.claims import CLAIMS
 from ...config import Protocol
@@ -204,6 +205,19 @@ def compared(_: Rows) -> Numbers:
         special = mine.specification.str.contains(f"{RAISED}|sigma {max(core.SIGMAS):g}\\b")
         numbers[f"{name}_special"] = ((mine.low > 0) & special).sum()
     return numbers | {"seeds": contrasts.MIN_SEEDS, "widest": max(core.SIGMAS)}
+
+
+def outside_the_strips(rows: Rows) -> Numbers:
+    """How rivals from outside the strips do on fresh seeds beside what the strips selected, on Test-ID (`whole_grid.rivals`)."""
+    found = whole_grid.rivals(rows.measured, rows.runs)
+    told = found[found.metric == whole_grid.DECIDING]
+    there = {run.method for run in rows.runs}
+    return {
+        "methods": len(there), "all": len(whole_grid.METHODS), "rivals": len(told), "n": int(told.n.min()),
+        "short": int((told.short == "yes").sum()), "least": told.difference.min(), "most": told.difference.max(),
+        "low": told.low.min(), "high": told.high.max(), "clear": int(((told.low > 0) | (told.high < 0)).sum()),
+        "others": " and ".join(tables.title(method) for method in whole_grid.METHODS if method not in there),
+    }  # fmt: skip
 
 
 def left_open(rows: Rows) -> Numbers:
