@@ -324,7 +324,6 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread"
         "the unseen colour neither can be told. {n} seeds, one configuration; the verdict on claim 13 is about "
         "gradients.",
         outside_the_exponent,
-    outside_the_strips,
         lambda x: x["outside_low_domain_high"] < 0
         and max(x["inside_low_domain_mean"], x["inside_raised_domain_mean"]) < x["outside_low_domain_mean"]
         and min(x["inside_low_seen_mean"], x["inside_raised_seen_mean"]) > x["outside_low_seen_mean"]
