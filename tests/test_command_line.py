@@ -179,6 +179,7 @@ class Interrupting:
 
 sys.meta_path.insert(0, Interrupting())
 sys.argv = ["dtcl_core", "--version"]
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may have it ignored
 runpy.run_module("dtcl_core", run_name="__main__", alter_sys=True)
 """
     found = subprocess.run(

@@ -17,9 +17,9 @@ from typing import Any
 
 import pandas as pd
 
-from ..config import Protocol, Run
+from ..config import HYPERPARAMETERS, Protocol, Run
 from ..experiments import open_choices, readings
-from ..experiments.core import FRESH_SEED
+from ..experiments.core import FRESH_SEED, SIGMA, strip
 from ..results import protocol_hash
 from . import selection
 from .contrasts import BASELINES, PROPOSED, Evidence, best_elsewhere
@@ -105,6 +105,7 @@ def effects(frame: pd.DataFrame, of: Mapping[str, Protocol]) -> pd.DataFrame:
     ]
     rows = rows[rows.epochs >= open_choices.SHORT_EPOCHS]  # shorter ones prove that something works, nothing else
     rows = rows[~(rows.method.isin(PROPOSED) & _calibrated(rows))]
+    rows = rows[~((rows.seed >= FRESH_SEED) & _outside(rows))]  # rivals of what was selected (`whole_grid`)
     if rows.empty:
         return pd.DataFrame(columns=list(COLUMNS))
     rows = rows.assign(shared=[without_weight(of[name]) for name in rows.protocol], fresh=rows.seed >= FRESH_SEED)
@@ -127,6 +128,17 @@ def effects(frame: pd.DataFrame, of: Mapping[str, Protocol]) -> pd.DataFrame:
         for method, part in mine.groupby("method"):
             lines += [(title, method, *line) for line in _compared(part, chosen)]
     return pd.DataFrame(lines, columns=list(COLUMNS))
+
+
+def _outside(rows: pd.DataFrame) -> pd.Series:
+    """Whether each row's cell lies outside the strip that its method was searched in at sigma 50; no other spread has a strip."""
+    strips = {m: {tuple(map(c.get, HYPERPARAMETERS)) for c in strip(m)} for m in (*BASELINES, *PROPOSED)}
+    values = rows[list(HYPERPARAMETERS)].astype(object)
+    cells = values.where(values.notna(), None).itertuples(index=False, name=None)
+    at = zip(rows.method, rows.sigma, cells)
+    return pd.Series(
+        [m in strips and s == SIGMA and cell not in strips[m] for m, s, cell in at], rows.index, dtype=bool
+    )
 
 
 def _calibrated(rows: pd.DataFrame) -> pd.Series:

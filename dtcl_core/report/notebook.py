@@ -225,7 +225,11 @@ def together(*frames: pd.DataFrame) -> pd.DataFrame:
 
 
 def show(
-    table: pd.DataFrame, columns: Mapping[str, str] | None = None, title: str | None = None, best: str | None = None
+    table: pd.DataFrame,
+    columns: Mapping[str, str] | None = None,
+    title: str | None = None,
+    best: str | None = None,
+    none: str = "No runs yet.",
 ) -> None:
     """Display a table: HTML on a page, and beside it the plain, aligned text that nbval compares.
 
@@ -234,10 +238,11 @@ def show(
         columns: other names for some columns.
         title: a line above the table.
         best: the accuracy whose best line is marked; see `html_tables.Shown`.
+        none: what is said instead of a table without lines.
     """
     from IPython.display import display  # not needed to train
 
     if table.empty:
-        print(f"{title}\nNo runs yet." if title else "No runs yet.")
+        print(f"{title}\n{none}" if title else none)
         return
     display(Shown(table.rename(columns=dict(columns)) if columns else table, title, best))
