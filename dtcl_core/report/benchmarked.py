@@ -29,6 +29,12 @@ def load(name: str, folder: Path | None = None) -> pd.DataFrame:
     return pd.read_csv(path, dtype=texts) if path.exists() else pd.DataFrame()
 
 
+def audits() -> pd.DataFrame:
+    """Rows trained again in whole stacks (`audits.csv`); of one audited twice by the same code on a day the failure counts."""
+    found = load("audits")
+    return found if found.empty else found.sort_values("identical").drop_duplicates(["key", "sources", "date"])
+
+
 def latest(name: str, code: str) -> pd.DataFrame:
     """The lines of a benchmark's file that this code was tried with, or all where it was not; without seeds, versions and dates."""
     table = load(name).drop(columns=["seed", "torch", "date"], errors="ignore")

@@ -13,7 +13,7 @@ from ..analysis.verdicts import Ruling
 from .html_tables import BOX, escaped, interval_text
 
 BRIEF = {
-    1: "Both proposed methods beat every baseline",
+    1: "Both proposed methods beat every baseline (training colours)",
     2: "They hide the domain better than most",
     3: "MMD and DANN do worse than no change",
     4: "Colour jitter bounds them all (nearly by construction)",
@@ -156,7 +156,7 @@ class Card:
             level = name.removeprefix("verdict").removeprefix(", ")
             parts = (self.table[name.replace("verdict", part)] for part in ("verdict", "effect", "of what"))
             shown[level or "verdict"] = [self._cell(*of) for of in zip(*parts)]
-        shown["run"] = [f"<small>{escaped(tried)}</small>" for tried in self.table.tried]
+        shown["configurations run"] = [f"<small>{escaped(tried)}</small>" for tried in self.table.tried]
         colors = pd.DataFrame("", shown.index, shown.columns)
         for place, name in enumerate(names):
             colors.iloc[:, 1 + place] = [f"background-color: {COLORS[word]}" for word in words[name]]

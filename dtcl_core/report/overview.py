@@ -129,7 +129,7 @@ class Overview:
         tallies = {}
         for level, found in self.rulings.items():
             absent = " and ".join(map(str, sorted(whole.keys() - found.keys())))
-            tallies[level] = card.tally(found) + (f" (claim {absent} was run at the other alone)" if absent else "")
+            tallies[level] = card.tally(found) + (f" (claim {absent} was not run there)" if absent else "")
         if len(set(tallies.values())) == 1:
             tallies = {"": next(iter(tallies.values()))}
         counted = "; ".join(f"with {level}: {tally}" if level else tally for level, tally in tallies.items())

@@ -55,10 +55,9 @@ def stacks_again(now: str) -> pd.DataFrame:
         A line for each length, code and day: epochs, code, date, rows, identical, largest (difference of any accuracy, mean over
         label fractions); empty if none was.
     """
-    table = benchmarked.load("audits")
-    if table.empty:
-        return table
-    once = table.sort_values("identical").drop_duplicates(["key", "sources", "date"])
+    once = benchmarked.audits()
+    if once.empty:
+        return once
     by = once.groupby(["epochs", "sources", "date"], sort=False)
     found = by.agg(rows=("key", "nunique"), identical=("identical", "sum"), largest=("largest", "max")).reset_index()
     found = found.assign(largest=[power(v) for v in found.largest], sources=named_code(found.sources, now))

@@ -355,3 +355,25 @@ def test_the_headline_is_of_fresh_seeds():
     assert not shown.duplicated(["method", "level", "seed"]).any()
     means = shown[shown.level == LEVELS["raised"]].groupby("method").test_id.mean()
     assert means["dw_pairs"] == pytest.approx(comparison(findings.load("lead"))["pairs_raised"])
+
+
+CONTRADICTED = {  # a number of a finding that is not of the rows of its chapter alone, and what would contradict the finding
+    "effective_temperature": {"last": 0.09},
+    "calibration": {"least": 1.1},
+    "speed": {"mixed": 5.0},
+    "losses": {"unseen_color_clear": 1},
+    "sensitivity": {"noise": 0.0},
+    "questions": {"pairs_seen_after": 0.9},
+    "model_selection": {"cold_most": 0.3},
+    "whole_grid": {"short": 1},
+    "spread": {"behind": 1},
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTED)
+def test_a_finding_hangs_on_its_numbers(name):
+    finding = (PAGES if name in PAGES else FINDINGS)[name]
+    numbers = finding.numbers(findings.NO_ROWS if name in PAGES else findings.load(name))
+    assert finding.holds(numbers)
+    for other, value in CONTRADICTED[name].items():
+        assert other in numbers and not finding.holds({**numbers, other: value})

@@ -135,7 +135,7 @@ def test_verdicts_are_counted_under_each_level_where_they_differ():
     assert alike.tallied.endswith(f"hold nearly by construction; of the other {number}, {number} mixed.")
     at_one = {low: rulings("mixed", _9="inconclusive"), high: rulings("mixed")}
     told = Overview([run], measured, at_one, {}, {})
-    assert f"with {high}: {number} mixed (claim 9 was run at the other alone)." in told.tallied
+    assert f"with {high}: {number} mixed (claim 9 was not run there)." in told.tallied
     table = told.card(9).table.loc[0]
     assert (table[f"verdict, {low}"], table[f"verdict, {high}"]) == ("inconclusive", card.ELSEWHERE)
     assert told.conjuncts(9).empty

@@ -287,7 +287,7 @@ def pace(_: Rows) -> Numbers:
 
 def tried(_: Rows) -> Numbers:
     """What audits, fuzzers and kills came to."""
-    audits = benchmarked.load("audits").sort_values("identical").drop_duplicates(["key", "sources", "date"])
+    audits = benchmarked.audits()
     faults, fuzz = benchmarked.load("faults"), benchmarked.load("fuzz")
     return {
         "again": len(audits), "identical": int(audits.identical.sum()), "epochs": " and ".join(map(str, sorted(audits.epochs.unique()))), "kills": int(faults.kills.sum()),
