@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from ..analysis import whole_grid
 from ..config import HYPERPARAMETERS
 from ..experiments import core
-from . import notebook
+from . import findings, notebook
 from .study import Study
 from .style import METHOD_COLORS, METRIC_TITLES, WIDTH
 from .tables import cell_name, title
@@ -49,7 +49,9 @@ class WholeGrid:
 
     def show_ahead(self) -> None:
         """Display how much of the grid is there, and `ahead` once that of a method is whole."""
-        print(self.counted)
+        from IPython.display import display  # not needed to train
+
+        display(findings.Sentence(self.counted))
         if len(self.ahead):
             notebook.show(self.ahead)
 
@@ -90,6 +92,11 @@ class WholeGrid:
         if ahead.empty:
             return f"No cell outside a strip is ahead of those within ({len(by)} methods)."
         return f"Not yet trained on fresh seeds: {', '.join(map(title, ahead.index))}."
+
+    def show_leads(self) -> None:
+        """Display what is left of the proposed methods' leads beside rivals of baselines, at each level of tau_min (`whole_grid.leads`)."""
+        runs, measured = self.study.every_level
+        notebook.show(whole_grid.leads(measured, runs), none="No rival of a baseline has rows yet.")
 
     def show_rivals(self) -> None:
         """Display `rivals`."""

@@ -85,3 +85,11 @@ def test_what_was_not_run_is_left_out():
     assert whole_grid.ahead(whole_grid.cells(made.iloc[:0], RUNS)).empty
     old = made[made.key.isin({run.key for run in RUNS if run.seed in core.WHOLE_SEEDS})]
     assert whole_grid.rivals(old, RUNS).empty and len(whole_grid.cells(old, RUNS)) == 190
+
+
+def test_leads_over_a_rival_are_of_selected_cells_at_each_level_and_of_baselines_rivals_alone():
+    found = whole_grid.leads(rows(), RUNS)
+    assert set(found.over) == {"mmd"}, "a proposed method's rival is no baseline"
+    assert len(found) == 2 * len(core.TAU_MINS) * 2 and (found.n == len(core.RIVAL_SEEDS)).all()
+    assert found.lead.round(3).between(-0.051, -0.05).all(), "what was selected, not the rival of pairs"
+    assert whole_grid.leads(rows().iloc[:0], RUNS).empty

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...analysis import contrasts, operating_characteristics, reported, restated_claims, selection
+from ...analysis import contrasts, operating_characteristics, reported, restated_claims, selection, whole_grid
 from ...analysis.claims import HIGH
 from ...config import HYPERPARAMETERS
 from ...experiments import core
 from .. import levels, notebook, tables
-from .finding import FRACTIONS, LEVELS, METHODS, Numbers, Rows, is_looked_at, named, short
+from .finding import FRACTIONS, LEVELS, METHODS, PRESET, Numbers, Rows, is_looked_at, named, obtained, short
 
 
 def comparison(rows: Rows) -> Numbers:
@@ -56,20 +56,38 @@ def comparison(rows: Rows) -> Numbers:
     means = {m: plain.selected(m, "test_id").mean() for m in contrasts.BASELINES}
     hidden = {m: plain.selected(m, "d_test_id").mean() for m in contrasts.BASELINES}
     first = max(means, key=lambda name: means[name])
-    return numbers | {
-        "best": means[first],
-        "baseline": tables.title(first),
-        "standard": means["standard"],
-        "standard_green": plain.selected("standard", "test_ood").mean(),
-        "standard_domain": hidden["standard"],
-        "least_domain": min(hidden[m] for m in contrasts.USING_DOMAINS),
-        "most_domain": max(hidden[m] for m in contrasts.USING_DOMAINS),
-        "reach": max(reaches),
-        "reach_least": min(reaches),
-        "n": min(counts),
-        "seeds": rows.measured.seed[rows.measured.seed < core.FRESH_SEED].nunique(),
-        "claimed": _claimed(),
-    }
+    return (
+        numbers
+        | over_a_rival()
+        | {
+            "best": means[first],
+            "baseline": tables.title(first),
+            "standard": means["standard"],
+            "standard_green": plain.selected("standard", "test_ood").mean(),
+            "standard_domain": hidden["standard"],
+            "least_domain": min(hidden[m] for m in contrasts.USING_DOMAINS),
+            "most_domain": max(hidden[m] for m in contrasts.USING_DOMAINS),
+            "reach": max(reaches),
+            "reach_least": min(reaches),
+            "n": min(counts),
+            "seeds": rows.measured.seed[rows.measured.seed < core.FRESH_SEED].nunique(),
+            "claimed": _claimed(),
+        }
+    )
+
+
+def over_a_rival() -> dict[str, Any]:
+    """What the proposed methods have on Test-ID over the rival of a baseline that is nearest to them, by level (`whole_grid.leads`)."""
+    found = whole_grid.leads(*reversed(obtained("whole_grid", PRESET, every=True)))
+    found = found[found.metric == whole_grid.DECIDING]
+    nearest = found.loc[found.lead.idxmin(), "over"] if len(found) else ""
+    numbers: dict[str, Any] = {"rival": tables.title(nearest) if nearest else "", "rival_n": 0}
+    for name, level in LEVELS.items():
+        for method in METHODS:
+            line = found[(found.over == nearest) & (found.method == method) & (found.tau_min == level)]
+            of = line.iloc[0] if len(line) else pd.Series({"lead": np.nan, "low": np.nan, "high": np.nan, "n": 0})
+            numbers |= named(f"{short(method)}_{name}_rival", of.rename({"lead": "mean"})) | {"rival_n": int(of.n)}
+    return numbers
 
 
 def _claimed() -> float:
