@@ -19,7 +19,7 @@ import pandas as pd
 
 from ..config import HYPERPARAMETERS, Protocol, Run
 from ..experiments import open_choices, readings
-from ..experiments.core import FRESH_SEED, SIGMA, strip
+from ..experiments.core import FRESH_SEED, SIGMA, is_in_strip
 from ..results import protocol_hash
 from . import selection
 from .contrasts import BASELINES, PROPOSED, Evidence, best_elsewhere
@@ -105,7 +105,9 @@ def effects(frame: pd.DataFrame, of: Mapping[str, Protocol]) -> pd.DataFrame:
     ]
     rows = rows[rows.epochs >= open_choices.SHORT_EPOCHS]  # shorter ones prove that something works, nothing else
     rows = rows[~(rows.method.isin(PROPOSED) & _calibrated(rows))]
-    rows = rows[~((rows.seed >= FRESH_SEED) & _outside(rows))]  # rivals of what was selected (`whole_grid`)
+    rows = rows[
+        ~((rows.seed >= FRESH_SEED) & _outside(rows))
+    ]  # on fresh seeds only rivals of what was selected do (`whole_grid`)
     if rows.empty:
         return pd.DataFrame(columns=list(COLUMNS))
     rows = rows.assign(shared=[without_weight(of[name]) for name in rows.protocol], fresh=rows.seed >= FRESH_SEED)
@@ -132,13 +134,10 @@ def effects(frame: pd.DataFrame, of: Mapping[str, Protocol]) -> pd.DataFrame:
 
 def _outside(rows: pd.DataFrame) -> pd.Series:
     """Whether each row's cell lies outside the strip that its method was searched in at sigma 50; no other spread has a strip."""
-    strips = {m: {tuple(map(c.get, HYPERPARAMETERS)) for c in strip(m)} for m in (*BASELINES, *PROPOSED)}
-    values = rows[list(HYPERPARAMETERS)].astype(object)
-    cells = values.where(values.notna(), None).itertuples(index=False, name=None)
-    at = zip(rows.method, rows.sigma, cells)
-    return pd.Series(
-        [m in strips and s == SIGMA and cell not in strips[m] for m, s, cell in at], rows.index, dtype=bool
-    )
+    cells = zip(rows.sigma, rows.method, *(rows[name] for name in HYPERPARAMETERS))
+    searched = (*BASELINES, *PROPOSED)
+    found = [sigma == SIGMA and method in searched and not is_in_strip(method, *cell) for sigma, method, *cell in cells]
+    return pd.Series(found, rows.index, dtype=bool)
 
 
 def _calibrated(rows: pd.DataFrame) -> pd.Series:

@@ -131,7 +131,5 @@ def leads(frame: pd.DataFrame, runs: Iterable[Run]) -> pd.DataFrame:
 
 def _places(rows: pd.DataFrame) -> list[str]:
     """Whether each row's cell lies in the strip of its method."""
-    strips = {method: [tuple(map(cell.get, HYPERPARAMETERS)) for cell in core.strip(method)] for method in METHODS}
-    values = rows[list(HYPERPARAMETERS)].astype(object)
-    told = values.where(values.notna(), None).itertuples(index=False, name=None)
-    return [WITHIN if cell in strips[method] else OUTSIDE for method, cell in zip(rows.method, told)]
+    cells = zip(rows.method, *(rows[name] for name in HYPERPARAMETERS))
+    return [WITHIN if core.is_in_strip(*cell) else OUTSIDE for cell in cells]

@@ -154,6 +154,12 @@ def strip(method: str) -> list[Cell]:
     return [{"tau_alpha": a} for a in TAUS]
 
 
+def is_in_strip(method: str, tau_alpha: float, tau_beta: float | None, lambda_: float | None) -> bool:
+    """Whether a cell is one of the strip of its method; what it lacks is None or NaN."""
+    told = {"tau_alpha": tau_alpha, "tau_beta": tau_beta, "lambda_": lambda_}
+    return {name: value for name, value in told.items() if value is not None and value == value} in strip(method)
+
+
 def grid(method: str) -> list[Cell]:
     """The cells of a method that the paper searches (its appendix D)."""
     if method in PROPOSED:

@@ -247,7 +247,7 @@ def otherwise(
     lines = [f"{name}: {seen} seeds" if seen >= MIN_SEEDS else f"{name}: not tested, {seen} of {MIN_SEEDS} seeds"]
     if seen >= MIN_SEEDS:
         both = {"default": claims.Evidence(plain), "other": claims.Evidence(other)}
-        first, second = (claims.judge(e, range(1, 7)) for e in both.values())
+        first, second = (claims.judge(e, ON_SELECTED) for e in both.values())
         lines.append(first_verdicts.otherwise(first, second, ("default", "other"), epochs))
         for cell in selection.select(other[other.method.isin(methods) & (other.sigma == 50.0)]).itertuples():
             if cell.discriminator == "global":

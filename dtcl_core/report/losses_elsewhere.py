@@ -53,10 +53,21 @@ def folder() -> Path:
     return results.default_path() / "own_data"
 
 
+def entries() -> pd.DataFrame:
+    """All entries: columns `WHICH` and `PROBED`."""
+    return pd.DataFrame(results.entries(folder(), WHICH), columns=[*WHICH, *PROBED])
+
+
 def stored(code: str, epochs: int) -> pd.DataFrame:
-    """All entries of some code and length: columns `WHICH` and `PROBED`, a line a loss and seed."""
-    found = pd.DataFrame(results.entries(folder(), WHICH), columns=[*WHICH, *PROBED])
+    """The entries of some code and length, a line a loss and seed."""
+    found = entries()
     return found[(found.code == code) & (found.epochs == epochs)]
+
+
+def fullest() -> pd.DataFrame:
+    """The entries of the code and length that have most of them, a line a loss and seed."""
+    found = entries()
+    return stored(*found.groupby(["code", "epochs"]).size().idxmax()) if len(found) else found
 
 
 def train_missing(train: Train, losses: Losses, code: str, seeds: Sequence[int], epochs: int) -> None:

@@ -25,11 +25,13 @@ class WholeGrid:
 
     Attributes:
         cells: every configuration that has a row, see `whole_grid.cells`.
+        first: those that validation puts first, see `whole_grid.ahead`.
     """
 
     def __init__(self, study: Study):
         self.study = study
         self.cells = whole_grid.cells(study.measured, study.runs)
+        self.first = whole_grid.ahead(self.cells)
 
     @property
     def counted(self) -> str:
@@ -43,7 +45,7 @@ class WholeGrid:
     @cached_property
     def ahead(self) -> pd.DataFrame:
         """The best of each strip and the best outside it, by validation: method, place, cell, validation, test_id, test_ood."""
-        found = whole_grid.ahead(self.cells)
+        found = self.first
         names = [cell_name(values) for values in found[list(HYPERPARAMETERS)].to_numpy().tolist()]
         return found.assign(cell=names)[["method", "place", "cell", *("validation", "test_id", "test_ood")]]
 
@@ -58,11 +60,10 @@ class WholeGrid:
     def draw(self, metric: str = whole_grid.DECIDING) -> Figure:
         """Every configuration by method: a dot within a strip, a ring outside; what validation puts first of either is large."""
         figure, axis = plt.subplots(figsize=(WIDTH, 3.6), layout="constrained")
-        first = whole_grid.ahead(self.cells)
         for place, method in enumerate(whole_grid.METHODS):
             for inside, shift in ((True, 0.14), (False, -0.14)):
                 where = whole_grid.WITHIN if inside else whole_grid.OUTSIDE
-                for of, size in ((self.cells, 18), (first, 75)):
+                for of, size in ((self.cells, 18), (self.first, 75)):
                     mine = of[(of.method == method) & (of.place == where)]
                     edge = METHOD_COLORS[method]
                     fill = edge if inside else "none"
@@ -83,7 +84,7 @@ class WholeGrid:
         found = whole_grid.rivals(self.study.measured, self.study.runs)
         if len(found):
             return found
-        best = whole_grid.ahead(self.cells)
+        best = self.first
         if best.empty:
             return "No method's grid is whole yet."
         places = [whole_grid.WITHIN, whole_grid.OUTSIDE]

@@ -108,3 +108,14 @@ def test_fits_that_cost_more_than_the_loss_are_listed():
         "1.5 times as much: batch 256, width 128, 50 domains"
     ]
     assert losses_elsewhere.dearer_fits(costs.iloc[:0]) == ""
+
+
+def test_the_fullest_entries_are_of_one_code_and_length(monkeypatch):
+    lines = [
+        ("InfoNCE", seed, 5, code, 0.1, 0.2, 0.3) for code, count in (("old", 3), ("new", 2)) for seed in range(count)
+    ]
+    made = pd.DataFrame(lines, columns=[*losses_elsewhere.WHICH, *losses_elsewhere.PROBED])
+    monkeypatch.setattr(losses_elsewhere, "entries", lambda: made)
+    assert set(losses_elsewhere.fullest().code) == {"old"} and len(losses_elsewhere.fullest()) == 3
+    monkeypatch.setattr(losses_elsewhere, "entries", lambda: made.iloc[:0])
+    assert losses_elsewhere.fullest().empty

@@ -24,7 +24,7 @@ from ...analysis.claims import CLAIMS
 from ...config import Protocol
 from ...experiments import core, readings, weight_choices
 from ...results import default_store
-from .. import benchmarked, first_reading, heads, levels, notebook, tables
+from .. import benchmarked, first_reading, heads, levels, losses_elsewhere, notebook, tables
 from .comparisons import over_a_rival
 from .finding import FRACTIONS, LEVELS, METHODS, PRESET, Numbers, Rows, named, short
 
@@ -248,19 +248,19 @@ def left_open(rows: Rows) -> Numbers:
 
 def elsewhere(_: Rows) -> Numbers:
     """What the losses bring on another data set (the chapter on them): differences to InfoNCE, and how often the first seeds told more."""
-    found = pd.DataFrame(results.entries(results.default_path() / "own_data", ("loss", "seed", "epochs", "code")))
+    found, plain = losses_elsewhere.fullest(), losses_elsewhere.PLAIN
     later = {True: "", False: "_before"}
     numbers: dict[str, Any] = {}
     for settled, part in found.groupby(found.seed >= OWN_FIRST_SEED):
-        for metric in ("unseen_color", "seen_colors", "domain"):
+        for metric in losses_elsewhere.PROBED:
             by = part.pivot(index="seed", columns="loss", values=metric)
-            told = [contrasts.mean_interval((by[loss] - by["InfoNCE"]).tolist()) for loss in by if loss != "InfoNCE"]
+            told = [contrasts.mean_interval((by[loss] - by[plain]).tolist()) for loss in by if loss != plain]
             name = f"{metric}{later[bool(settled)]}"
             numbers |= {f"{name}_least": min(d.mean for d in told), f"{name}_most": max(d.mean for d in told)}
             numbers |= {f"{name}_clear": sum(d.low > 0 or d.high < 0 for d in told), "losses": len(told)}
             means = by.mean()
-            numbers |= {f"{name}_plain": means["InfoNCE"], f"{name}_low": means.drop("InfoNCE").min()}
-            numbers |= {f"{name}_high": means.drop("InfoNCE").max(), f"n{later[bool(settled)]}": len(by)}
+            numbers |= {f"{name}_plain": means[plain], f"{name}_low": means.drop(plain).min()}
+            numbers |= {f"{name}_high": means.drop(plain).max(), f"n{later[bool(settled)]}": len(by)}
     return numbers
 
 
