@@ -218,7 +218,6 @@ def outside_the_strips(rows: Rows) -> Numbers:
     return over_a_rival() | named("best", best.rename({"difference": "mean"})) | {
         "methods": len(there), "all": len(whole_grid.METHODS), "rivals": len(told), "n": int(told.n.min()),
         "short": int((told.short == "yes").sum()), "whose": tables.title(best.method), "least": told.difference.min(),
-        "others": " and ".join(tables.title(method) for method in whole_grid.METHODS if method not in there),
         **{f"level_{name}": level for name, level in LEVELS.items()},
         "clear": int(((told.low > 0) | (told.high < 0)).sum()),
     }  # fmt: skip
