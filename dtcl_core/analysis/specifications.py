@@ -19,7 +19,7 @@ import pandas as pd
 
 from ..config import HYPERPARAMETERS, Protocol, Run
 from ..experiments import open_choices, readings
-from ..experiments.core import FRESH_SEED, SIGMA, is_in_strip
+from ..experiments.core import FRESH_SEED, REMATCH_SEEDS, SIGMA, is_in_strip
 from ..results import protocol_hash
 from . import selection
 from .contrasts import BASELINES, PROPOSED, Evidence, best_elsewhere
@@ -105,9 +105,8 @@ def effects(frame: pd.DataFrame, of: Mapping[str, Protocol]) -> pd.DataFrame:
     ]
     rows = rows[rows.epochs >= open_choices.SHORT_EPOCHS]  # shorter ones prove that something works, nothing else
     rows = rows[~(rows.method.isin(PROPOSED) & _calibrated(rows))]
-    rows = rows[
-        ~((rows.seed >= FRESH_SEED) & _outside(rows))
-    ]  # on fresh seeds only rivals of what was selected do (`whole_grid`)
+    # On fresh seeds only rivals of what was selected lie outside a strip; after them come those of the rematch (`whole_grid`).
+    rows = rows[~((rows.seed >= FRESH_SEED) & _outside(rows)) & (rows.seed < REMATCH_SEEDS.start)]
     if rows.empty:
         return pd.DataFrame(columns=list(COLUMNS))
     rows = rows.assign(shared=[without_weight(of[name]) for name in rows.protocol], fresh=rows.seed >= FRESH_SEED)

@@ -62,7 +62,10 @@ OF_NO_ROWS = (12, 13)  # claims about gradients, judged on random batches
 
 
 def contrasts(
-    evidence: Evidence, fresh: Evidence | None = None, only: Sequence[int] | None = None
+    evidence: Evidence,
+    fresh: Evidence | None = None,
+    only: Sequence[int] | None = None,
+    seeds: Sequence[int] = FRESH,
 ) -> dict[int, list[Contrast]]:
     """The contrasts of every claim, or of `only` some, as this rule reads them.
 
@@ -70,12 +73,13 @@ def contrasts(
         evidence: rows of the grids.
         fresh: rows of the selected cells on fresh seeds, for `ON_FRESH_SEEDS`; without any, those have nothing to judge.
         only: numbers of claims.
+        seeds: the fresh ones.
 
     Raises:
         ValueError: for rows in `fresh` of a seed that is not one of the fresh ones.
     """
-    if fresh is not None and not {*fresh.seeds()} <= set(FRESH):
-        raise ValueError(f"fresh seeds are {FRESH[0]} to {FRESH[-1]}, got {sorted({*fresh.seeds()} - set(FRESH))}.")
+    if fresh is not None and not fresh.seeds() <= set(seeds):
+        raise ValueError(f"fresh seeds are {seeds[0]} to {seeds[-1]}, got {sorted(fresh.seeds() - set(seeds))}.")
     found = {}
     for claim in CLAIMS:
         if only is None or claim.number in only:

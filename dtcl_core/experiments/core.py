@@ -17,6 +17,7 @@
 | `unstated` | sigma 50: the cells of `fresh`, one choice about the weight changed at a time; no claim rests on them | 1000 to 1004 |
 | `grid` | sigma 50: the paper's whole grid; no claim rests on it | 0 |
 | `rivals` | sigma 50: the best cell outside a strip, if it beats all within on seed 0; no claim rests on them | 1000 to 1004 |
+| `rematch` | sigma 50: of the cell in `fresh` and its rival the better one on those five seeds, colour jitter aside; no claim rests on them | 1010 to 1019 |
 
 Each method has cells of its own, and a proposed method has them at each of two levels of tau_min, which is never selected over
 (`batches`, `both`, `unstated`, `grid` and `rivals`: at the first level). Which cells go on is decided by mean validation accuracy at 1 % of labels and by
@@ -36,13 +37,14 @@ from typing import Any
 import numpy as np
 
 from ..config import LAMBDAS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Protocol, Run
+from ..methods import ALL_METHODS
 from .readings import FIRST
 
 Validation = Callable[[Run], float | None]
 Cell = Mapping[str, Any]  # tau_alpha, and tau_beta or lambda_
 PARTS = (
     "strip", "further", "fresh", "spreads", "ends", "batches", "both", "heads", "outside", "followed",
-    "first_reading", "third", "unstated", "grid", "rivals",
+    "first_reading", "third", "unstated", "grid", "rivals", "rematch",
 )  # fmt: skip
 
 SIGMA = 50.0  # where hyperparameters are searched
@@ -60,6 +62,7 @@ CHANCE = 0.5  # accuracy between two digits, or two domains
 FRESH_SEED, FRESH_SEEDS = 1000, 10  # of seeds that take part in no selection
 FRESH = range(FRESH_SEED, FRESH_SEED + FRESH_SEEDS)
 UNSTATED_SEEDS = RIVAL_SEEDS = FRESH[:5]
+REMATCH_SEEDS = range(FRESH.stop, FRESH.stop + FRESH_SEEDS)  # by which no cell was chosen either
 HEADS: tuple[dict[str, Any], ...] = (
     {},
     *({"projector": kind, "projector_dim": width} for kind in ("linear", "mlp") for width in (4, 8, 16)),
@@ -221,6 +224,7 @@ def parts(protocol: Protocol, validation: Validation) -> dict[str, list[Run]]:
         found["spreads"] += made(e, spread, OTHERS, SPREAD_SEEDS)
         for sigma in ENDS:
             found["ends"] += made(e, chosen(e, spread, sigma, SPREAD_SEEDS, 1), [sigma], END_SEEDS)
+        rematch = one
         if e.tau_min in (None, TAU_MINS[0]):
             every = grid(e.method)
             found["grid"] += made(e, every, [SIGMA], WHOLE_SEEDS)
@@ -228,7 +232,11 @@ def parts(protocol: Protocol, validation: Validation) -> dict[str, list[Run]]:
                 c for c in every if e.method not in PROPOSED or not is_calibrated(c["tau_alpha"], c["tau_beta"])
             ]
             ahead = chosen(e, searched, SIGMA, WHOLE_SEEDS, 1)
-            found["rivals"] += made(e, [cell for cell in ahead if cell not in tried], [SIGMA], RIVAL_SEEDS)
+            rival = [cell for cell in ahead if cell not in tried]
+            found["rivals"] += made(e, rival, [SIGMA], RIVAL_SEEDS)
+            rematch = chosen(e, [*one, *rival], SIGMA, RIVAL_SEEDS, 1) if one and ahead else []
+        if not ALL_METHODS[e.method].oracle:
+            found["rematch"] += made(e, rematch, [SIGMA], REMATCH_SEEDS)
         if e.tau_min == TAU_MINS[0]:
             batch = {"discriminator": "batch"}
             found["batches"] += made(e, two, SIGMAS, SPREAD_SEEDS, **batch)

@@ -110,6 +110,39 @@ def test_a_rival_is_the_best_outside_a_strip_if_it_beats_all_within():
     assert len(parts["rivals"]) == len(rivals) * len(core.RIVAL_SEEDS)
 
 
+def test_the_better_of_a_selected_cell_and_its_rival_is_rematched_on_seeds_that_chose_nothing():
+    def turned(run):
+        return 1.0 - told(run) if run.seed in core.RIVAL_SEEDS and run.method in core.PLAIN else told(run)
+
+    parts = core.parts(PROTOCOL, turned)
+    by_cell = {}
+    for run in (*parts["fresh"], *parts["rivals"]):
+        if run.seed in core.RIVAL_SEEDS:
+            by_cell.setdefault(cell_of(run), []).append(turned(run))
+    goes_on = {cell_of(run) for run in parts["rematch"]}
+    whole = {None, core.TAU_MINS[0]}
+    won = set()
+    for entry in core.ENTRIES:
+        level = PROTOCOL.tau_min if entry.tau_min is None else entry.tau_min
+        mine = {cell: sum(found) for cell, found in by_cell.items() if cell[:2] == (entry.method, level)}
+        best = {max(mine, key=mine.__getitem__)} if entry.method != "color_jitter" else set()
+        assert {cell for cell in goes_on if cell[:2] == (entry.method, level)} == best
+        if len(mine) == 2 and best:
+            assert entry.tau_min in whole
+            won.add(best.pop() in {cell_of(run) for run in parts["rivals"]})
+    assert won == {True, False}, "both cases are to be met"
+    assert len(parts["rematch"]) == 8 * 10 and {run.seed for run in parts["rematch"]} == set(range(1010, 1020))
+
+
+def test_no_rematch_before_the_whole_grid_and_the_rival_have_rows():
+    parts = core.parts(PROTOCOL, told)
+    of = next(iter(run.method for run in parts["rivals"] if run.method in core.PENALISED))
+    for part in ("grid", "rivals"):
+        absent = next(run for run in parts[part] if run.method == of)
+        without = core.parts(PROTOCOL, lambda run: None if run == absent else told(run))
+        assert of not in {run.method for run in without["rematch"]} and without["rematch"]
+
+
 def test_levels_of_tau_min_have_winners_of_their_own():
     """What one level's rows say moves no run of the other."""
 
