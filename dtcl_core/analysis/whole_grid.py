@@ -18,7 +18,7 @@ seeds before had been seen (and with it which cells go on), and nothing on these
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -157,6 +157,25 @@ def rematch(frame: pd.DataFrame, runs: Sequence[Run]) -> dict[float, dict[int, v
         evidence = Evidence(tau_min_levels.at(rows, level, plain), tau_min=level)
         found[level] = verdicts.judge(verdicts.contrasts(evidence, evidence, REJUDGED, core.REMATCH_SEEDS))
     return found
+
+
+def rematched_leads(rulings: Mapping[float, Mapping[int, verdicts.Ruling]]) -> pd.DataFrame:
+    """What claim 1 is judged by in a rematch: the proposed methods' leads on the training colours.
+
+    Args:
+        rulings: as from `rematch`.
+
+    Returns:
+        A line a conjunct, the smallest lead first: method, over (the baseline), tau_min, lead on Test-ID with a 95 % interval low and
+        high over n seeds, and "conjunct" ("holds", "negative", "open" or "missing").
+    """
+    lines = [
+        (contrast.method, contrast.baseline, level, *contrast.interval, state)
+        for level, found in rulings.items()
+        for contrast, state in found[1].conjuncts
+    ]
+    names = ["method", "over", "tau_min", "lead", "low", "high", "n", "conjunct"]
+    return pd.DataFrame(lines, columns=names).sort_values("lead", kind="stable", ignore_index=True)
 
 
 def _places(rows: pd.DataFrame) -> list[str]:

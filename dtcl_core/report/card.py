@@ -114,7 +114,7 @@ class Card:
     """`table` as notebooks display it: text, and HTML with a coloured word for each verdict and a link for each claim.
 
     Args:
-        rulings, only, tried: as for `table`.
+        rulings, only, tried: as for `table`; without `tried` there is no column for it.
         link: what a claim links to; {number} in it stands for the claim's.
         title: a line above it.
     """
@@ -128,6 +128,9 @@ class Card:
         title: str = "",
     ):
         self.table, self.link, self.brief, self.title = table(rulings, only, tried), link, not only, title
+        self.counts = tried is not None
+        if not self.counts:
+            self.table = self.table.drop(columns="tried")
 
     def __repr__(self) -> str:
         text = self.table.to_string(index=False)
@@ -156,7 +159,8 @@ class Card:
             level = name.removeprefix("verdict").removeprefix(", ")
             parts = (self.table[name.replace("verdict", part)] for part in ("verdict", "effect", "of what"))
             shown[level or "verdict"] = [self._cell(*of) for of in zip(*parts)]
-        shown["configurations run"] = [f"<small>{escaped(tried)}</small>" for tried in self.table.tried]
+        if self.counts:
+            shown["configurations run"] = [f"<small>{escaped(tried)}</small>" for tried in self.table.tried]
         colors = pd.DataFrame("", shown.index, shown.columns)
         for place, name in enumerate(names):
             colors.iloc[:, 1 + place] = [f"background-color: {COLORS[word]}" for word in words[name]]

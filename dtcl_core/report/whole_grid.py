@@ -1,4 +1,4 @@
-"""The paper's whole grid on one seed, as its chapter shows it: how much is there, who is ahead, and what fresh seeds say of rivals."""
+"""The paper's whole grid on one seed, as its chapter shows it: how much is there, who is ahead, and what fresh seeds say of rivals and claims."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
 
-from ..analysis import whole_grid
+from ..analysis import verdicts, whole_grid
 from ..config import HYPERPARAMETERS
 from ..experiments import core
 from . import findings, notebook
+from .card import Card
 from .study import Study
 from .style import METHOD_COLORS, METRIC_TITLES, WIDTH
 from .tables import cell_name, title
@@ -98,6 +99,22 @@ class WholeGrid:
         """Display what is left of the proposed methods' leads beside rivals of baselines, at each level of tau_min (`whole_grid.leads`)."""
         runs, measured = self.study.every_level
         notebook.show(whole_grid.leads(measured, runs), none="No rival of a baseline has rows yet.")
+
+    @cached_property
+    def rulings(self) -> dict[float, dict[int, verdicts.Ruling]]:
+        """What the rematch comes to, by level of tau_min and the claim's number, see `whole_grid.rematch`."""
+        runs, measured = self.study.every_level
+        return whole_grid.rematch(measured, runs)
+
+    def show_rematch(self) -> None:
+        """Display the verdicts of the rematch, and the leads on the training colours that claim 1 is judged by."""
+        from IPython.display import display  # not needed to train
+
+        if not self.rulings:
+            print("No run of the rematch has a row yet.")
+            return
+        display(Card({f"tau_min {level:g}": found for level, found in self.rulings.items()}, only=whole_grid.REJUDGED))
+        notebook.show(whole_grid.rematched_leads(self.rulings))
 
     def show_rivals(self) -> None:
         """Display `rivals`."""

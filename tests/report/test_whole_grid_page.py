@@ -19,7 +19,8 @@ def validated(run, ahead=AHEAD):
 def grid(ahead=AHEAD, leave=lambda run: False):
     runs = REGISTRY["whole_grid"].runs("core", validation=lambda run: validated(run, ahead))
     made = made_up(runs, lambda run, metric: validated(run, ahead) + 0.01 * (run.seed % 3))
-    return WholeGrid(SimpleNamespace(runs=runs, measured=made[~made.key.isin({run.key for run in runs if leave(run)})]))
+    rows = made[~made.key.isin({run.key for run in runs if leave(run)})]
+    return WholeGrid(SimpleNamespace(runs=runs, measured=rows, every_level=(runs, rows)))
 
 
 def test_all_of_it():
@@ -63,3 +64,19 @@ def test_the_figure_has_a_dot_a_configuration_and_a_large_one_for_those_ahead():
         if not len(d.get_facecolors()) and d.get_sizes()[0] == 18
     ]
     assert sum(hollow) == 190 - sum(len(core.strip(method)) for method in judged.METHODS)
+
+
+def test_the_rematch_is_shown_once_it_has_rows(capsys):
+    whole = grid()
+    assert {level: set(found) for level, found in whole.rulings.items()} == {
+        level: set(judged.REJUDGED) for level in core.TAU_MINS
+    }
+    leads = judged.rematched_leads(whole.rulings)
+    assert len(leads) == 2 * 4 * 2 and leads.n.eq(10).all() and leads.lead.is_monotonic_increasing
+    line = leads.set_index(["method", "over", "tau_min"]).loc[("dw_pairs", "dann", 0.01)]
+    assert abs(line.lead - (0.8 - 0.1 * 0.05 - 0.9)) < 1e-9 and line.conjunct == "negative"
+    whole.show_rematch()
+    shown = capsys.readouterr().out
+    assert "contradicted" in shown and "tried" not in shown and "CL with DANN" in shown
+    grid(leave=lambda run: run.seed in core.REMATCH_SEEDS).show_rematch()
+    assert capsys.readouterr().out == "No run of the rematch has a row yet.\n"
