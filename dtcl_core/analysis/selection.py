@@ -23,6 +23,7 @@ from ..config import HYPERPARAMETERS, Run, protocol_hash
 from ..experiments.core import FRESH_SEED
 
 SELECTION_FRACTION = 0.01
+NEAR = 0.01  # in mean validation accuracy: what is as near to a selected cell, or nearer, was passed over by little
 SHARED_SEEDS = 4  # more than a search gives to cells that do not go on (`experiments.core`)
 # What a cell belongs to: cells compete only within it.
 CONTEXT = ("method", "discriminator", "sigma", "projector", "projector_dim", "epochs", "protocol", "replicate")
@@ -168,7 +169,13 @@ def fresh_runs(chosen: pd.DataFrame, runs: Sequence[Run], seeds: int = 5) -> lis
     return [replace(cell, seed=FRESH_SEED + number) for number in range(seeds) for cell in cells]
 
 
-def runners_up(frame: pd.DataFrame, metrics: Sequence[str], within: float = 0.01) -> pd.DataFrame:
+def _ranked(rows: pd.DataFrame, metrics: Sequence[str] = ()) -> pd.DataFrame:
+    """The mean validation accuracy of every cell, and of other metrics, in the order in which they would be selected."""
+    means = rows.groupby(list(CELL), dropna=False)[["validation", *metrics]].mean().reset_index()
+    return means.sort_values(["validation", *HYPERPARAMETERS], ascending=[False, True, True, True], kind="stable")
+
+
+def runners_up(frame: pd.DataFrame, metrics: Sequence[str], within: float = NEAR) -> pd.DataFrame:
     """Close selections: another cell's validation accuracy is within a margin of the selected one's.
 
     Args:
@@ -180,17 +187,14 @@ def runners_up(frame: pd.DataFrame, metrics: Sequence[str], within: float = 0.01
         Two lines for each such context, the selected cell first: the columns of `CELL`, `validation`, and the mean of each metric
         on the seeds that were compared.
     """
-    rows = compared(frame)
-    by = rows.groupby(list(CELL), dropna=False)
-    means = by[["validation", *metrics]].mean().reset_index()
-    means = means.sort_values(["validation", *HYPERPARAMETERS], ascending=[False, True, True, True], kind="stable")
+    means = _ranked(compared(frame), metrics)
     pairs = [part.head(2) for _, part in means.groupby(list(CONTEXT), dropna=False)]
     close = [pair for pair in pairs if len(pair) == 2 and np.ptp(pair.validation.to_numpy()) <= within]
     return pd.concat(close, ignore_index=True) if close else means.iloc[:0]
 
 
 def close_cells(
-    frame: pd.DataFrame, metric: str, within: float = 0.01, label_fractions: Sequence[float] = (SELECTION_FRACTION,)
+    frame: pd.DataFrame, metric: str, within: float = NEAR, label_fractions: Sequence[float] = (SELECTION_FRACTION,)
 ) -> tuple[pd.DataFrame, int, int]:
     """Every cell that a selection passed over by little, beside the selected one, and what either measures.
 
@@ -206,9 +210,7 @@ def close_cells(
         seeds that were compared); then how many selections have a close cell, and how many had several cells to choose from.
     """
     rows = compared(frame)
-    by = rows.groupby(list(CELL), dropna=False)
-    cells = by.validation.mean().reset_index()
-    cells = cells.sort_values(["validation", *HYPERPARAMETERS], ascending=[False, True, True, True], kind="stable")
+    cells = _ranked(rows)
     there = frame[frame.key.isin(rows.key) & frame.label_fraction.isin(list(label_fractions))]
     tested = there.groupby([*CELL, "label_fraction"], dropna=False)[metric].mean().reset_index()
     value = dict(zip(zip(_names(tested), tested.label_fraction), tested[metric]))

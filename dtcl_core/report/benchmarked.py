@@ -13,7 +13,6 @@ from ..config import Protocol, Run
 from ..experiments import REGISTRY
 from ..launch import local
 from ..methods import ALL_METHODS
-from . import notebook
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 NOT_MEASURED = "not measured"
@@ -44,14 +43,6 @@ def latest(name: str, code: str) -> pd.DataFrame:
 def measured() -> dict[str, pd.DataFrame]:
     """The figures of the engine beside its peers, by device, of the devices on which they were measured."""
     return {device: frame for device in DEVICES if len(frame := load(device))}
-
-
-def show(table: pd.DataFrame, otherwise: str, title: str | None = None) -> None:
-    """Display a table, see `notebook.show`; or, where nothing was measured, a line that says how to."""
-    if table.empty:
-        print(otherwise)
-    else:
-        notebook.show(table, title=title)
 
 
 def stacks(frame: pd.DataFrame) -> pd.DataFrame:

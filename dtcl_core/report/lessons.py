@@ -74,11 +74,12 @@ def data_in_numbers(sigmas: Sequence[float] = SIGMAS, seed: int = 0) -> dict[str
 
 def data_in_words(x: Mapping[str, Any]) -> Sentence:
     """`data_in_numbers` in two sentences."""
-    return Sentence(
-        f"**Found, {DATE}:** {x['digits']:,} threes and fives of MNIST in four disjoint sets, each digit in a colour that says its domain:"
+    return Sentence.found(
+        DATE,
+        f"{x['digits']:,} threes and fives of MNIST in four disjoint sets, each digit in a colour that says its domain:"
         f" two colours to train on, a third to select by, a fourth that is never seen. A linear classifier of colour alone names the"
         f" training domain of {x['told_narrow']:.0%} of new digits at sigma {x['narrow']:g}, and of {x['told_wide']:.0%} at sigma"
-        f" {x['wide']:g}."
+        f" {x['wide']:g}.",
     )
 
 
@@ -142,11 +143,12 @@ def method_in_words(x: Mapping[str, Any]) -> Sentence:
     """
     if not x["apart"] < WITHIN:
         raise ValueError(f"the loss written out is {x['written_out']!r}, the library's {x['library']!r}.")
-    return Sentence(
-        f"**Found, {DATE}:** one thing changes in the usual contrastive loss: each negative has a temperature of its own. With tau_alpha"
+    return Sentence.found(
+        DATE,
+        f"one thing changes in the usual contrastive loss: each negative has a temperature of its own. With tau_alpha"
         f" {x['tau_alpha']:g} and tau_beta {x['tau_beta']:g} one that surely shares the anchor's domain has {x['alike']:g}, one that"
         f" surely does not {x['other']:g}, and one of which nothing is known {x['unknown']:g}. Written out pair by pair, the loss agrees"
-        f" with the library's to {WITHIN:.0e} of its value."
+        f" with the library's to {WITHIN:.0e} of its value.",
     )
 
 

@@ -16,6 +16,8 @@ from ..config import Run
 from ..experiments.core import PROPOSED, is_calibrated
 from .tables import SHORT, best_first, cell_name, title
 
+MATTERS = 0.03  # of the accuracy shown: a close choice that moves it by more is listed
+
 
 def at_level(runs: Sequence[Run], level: float) -> list[Run]:
     """The runs of the proposed methods under one level of tau_min, and all of the others, which do not see it.
@@ -70,8 +72,8 @@ def close_choices(
     runs: Sequence[Run],
     frame: pd.DataFrame,
     metric: str = "test_ood",
-    within: float = 0.01,
-    matters: float = 0.03,
+    within: float = selection.NEAR,
+    matters: float = MATTERS,
     label_fractions: Sequence[float] = (SELECTION_FRACTION,),
 ) -> tuple[str, pd.DataFrame]:
     """Selections by validation that were close, under each level of tau_min, and those that decide what is then shown.

@@ -78,7 +78,7 @@ def obtain(
 
     Args:
         experiment: a name in `experiments.REGISTRY`.
-        preset: "smoke", "laptop", "core" or "paper".
+        preset: "smoke", "laptop", "core", "paper" or "first".
         compute_missing: train what is missing; False reads only.
         device: "auto", "cpu" or "cuda"; checked in any case.
         save: a folder that figures will be written to, tried before any training.

@@ -132,14 +132,14 @@ class Study:
     def close_choices(
         self,
         metric: str = "test_ood",
-        within: float = 0.01,
-        matters: float = 0.03,
+        within: float = selection.NEAR,
+        matters: float = levels.MATTERS,
         label_fractions: Sequence[float] = (SELECTION_FRACTION,),
         shared: bool = False,
     ) -> None:
         """Display how many selections were close, and those that decide a number shown: under each level, at each sigma.
 
-        The thresholds are fixed, the same on every page: a hundredth of validation accuracy, and three of the accuracy shown.
+        No page changes the thresholds: a hundredth of validation accuracy, and three of the accuracy shown.
 
         Args:
             metric, within, matters, label_fractions: see `levels.close_choices`.

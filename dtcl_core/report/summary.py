@@ -73,4 +73,4 @@ def hard() -> Sentence:
     Raises:
         ValueError: if the rows do not bear it.
     """
-    return Sentence(f"**Found, {HARD.date}:** {HARD.sentence(Rows((), findings.headline()))}")
+    return HARD.dated(Rows((), findings.headline()))

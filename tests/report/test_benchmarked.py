@@ -50,12 +50,8 @@ def test_targets_of_one_device_are_those_lines_alone(folder):
     assert "one GPU" not in set(parts[0]["where"]) and set(parts[1]["where"]) == {"one GPU"}
 
 
-def test_a_table_that_is_not_there_says_how_to_measure_it(capsys):
-    benchmarked.show(benchmarked.load("nothing"), "not measured yet: do this")
-    assert capsys.readouterr().out == "not measured yet: do this\n"
-    benchmarked.show(pd.DataFrame({"a": [1]}), "not measured yet: do this", "Title")
-    printed = capsys.readouterr().out
-    assert "Title" in printed and "not measured" not in printed
+def test_what_was_never_measured_has_no_lines():
+    assert benchmarked.load("nothing").empty
 
 
 def test_a_target_is_met_or_not_and_open_where_nothing_was_measured(folder):

@@ -108,9 +108,7 @@ class Finding:
         Raises:
             ValueError: as `sentence` does.
         """
-        first, *rest = self.sentence(rows).split("\n")
-        head = f"**Found, {self.date}: {first}**" if rest else f"**Found, {self.date}:** {first}"
-        return Sentence("\n\n".join([head, *rest]))
+        return Sentence.found(self.date, self.sentence(rows))
 
 
 @dataclass(frozen=True)
@@ -118,6 +116,13 @@ class Sentence:
     """A line of prose as notebooks display it: as it is, or as Markdown."""
 
     text: str
+
+    @classmethod
+    def found(cls, date: str, text: str) -> Sentence:
+        """What was found on a day: the first of several lines in bold, the others in paragraphs under it."""
+        first, *rest = text.split("\n")
+        head = f"**Found, {date}: {first}**" if rest else f"**Found, {date}:** {first}"
+        return cls("\n\n".join([head, *rest]))
 
     def __repr__(self) -> str:
         return self.text
