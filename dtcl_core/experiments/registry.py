@@ -272,7 +272,7 @@ def listed_numbers(value: Any) -> list[Any]:
 
 
 SEARCHED = ("strip", "further")  # parts of `core` at sigma 50
-CLAIMED = tuple(name for name in core.PARTS if name not in ("unstated", "grid", "rivals", "rematch"))
+CLAIMED = tuple(name for name in core.PARTS if name not in ("unstated", "grid", "rivals", "rematch", "unseen"))
 REGISTRY = {
     experiment.name: experiment
     for experiment in (
@@ -350,7 +350,7 @@ REGISTRY = {
             "the paper's whole grid at sigma 50 on one seed: do cells outside our strips change what is selected?",
             comparison(),
             most_seeds=1,
-            parts=("grid", "fresh", "rivals", "rematch"),
+            parts=("grid", "fresh", "rivals", "rematch", "unseen"),
             in_claims=False,
             selects=False,
         ),

@@ -116,6 +116,11 @@ class WholeGrid:
         display(Card({f"tau_min {level:g}": found for level, found in self.rulings.items()}, only=whole_grid.REJUDGED))
         notebook.show(whole_grid.rematched_leads(self.rulings))
 
+    def show_unseen(self) -> None:
+        """Display what the proposed methods have over Standard CL on the unseen colour on thirty seeds (`whole_grid.unseen`)."""
+        runs, measured = self.study.every_level
+        notebook.show(whole_grid.unseen(measured, runs), none="Not all of its runs have rows yet.")
+
     def show_rivals(self) -> None:
         """Display `rivals`."""
         found = self.rivals()

@@ -131,3 +131,37 @@ def test_a_rematch_tells_levels_apart_and_says_what_was_not_run():
     assert whole_grid.rematch(made[made.seed < core.REMATCH_SEEDS.start], RUNS) == {}
     without = made[~((made.seed == core.REMATCH_SEEDS[0]) & (made.method == "mmd"))]
     assert whole_grid.rematch(without, RUNS)[0.01][1].word == "not tested"
+
+
+def test_the_unseen_colour_is_told_once_all_thirty_seeds_are_there():
+    leads = {
+        ("dw_pairs", 0.01): 0.05,
+        ("dw_pairs", 0.05): 0.001,
+        ("dw_negatives", 0.01): -0.03,
+        ("dw_negatives", 0.05): 0.05,
+    }
+
+    def value(run, metric):
+        wide = 0.04 if (run.method, run.protocol.tau_min) == ("dw_negatives", 0.05) else 0.01
+        swing = wide * ((run.seed * {"standard": 1}.get(run.method, 2)) % 5 - 2)
+        old = 0.3 if run.seed < core.REMATCH_SEEDS.start else 0.0
+        return (
+            validated(run)
+            if metric == "validation"
+            else 0.6 + swing + old + leads.get((run.method, run.protocol.tau_min), 0.0)
+        )
+
+    made = made_up(RUNS, value)
+    found = whole_grid.unseen(made, RUNS).set_index(["method", "tau_min"])
+    assert len(found) == 4 and found.n.eq(30).all()
+    assert found.lead.round(3).to_dict() == leads, "the mean over balanced swings"
+    assert found.reported.round(3).to_dict() == {
+        key: {"dw_pairs": 0.035, "dw_negatives": 0.023}[key[0]] for key in leads
+    }
+    assert found.shown.to_dict() == {key: "yes" if lead == 0.05 else "no" for key, lead in leads.items()}
+    assert found.excluded.to_dict() == {key: "no" if lead == 0.05 else "yes" for key, lead in leads.items()}
+    last = made.seed == core.UNSEEN_SEEDS[-1]
+    assert whole_grid.unseen(made[~(last & (made.method == "standard"))], RUNS).empty
+    assert whole_grid.unseen(made[~(last & (made.method == "standard"))].iloc[:0], RUNS).empty
+    broken = made.assign(status=made.status.where(~(last & (made.method == "standard")), "diverged"))
+    assert whole_grid.unseen(broken, RUNS).n.eq(29).all()
