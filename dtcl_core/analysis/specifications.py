@@ -19,7 +19,7 @@ import pandas as pd
 
 from ..config import HYPERPARAMETERS, Protocol, Run
 from ..experiments import open_choices, readings
-from ..experiments.core import FRESH_SEED, REMATCH_SEEDS, SIGMA, is_in_strip
+from ..experiments.core import FRESH_SEED, REMATCH_SEEDS, SIGMA, UNSEEN_SEEDS, is_in_strip
 from ..results import protocol_hash
 from . import selection
 from .contrasts import BASELINES, PROPOSED, Evidence, best_elsewhere
@@ -43,6 +43,7 @@ SAID = {  # by field, and value where it is a choice: what a change is called
     "tau_min": "tau_min {}",
 }
 METRICS = ("test_id", "test_ood", "d_test_id")
+LATER = (*REMATCH_SEEDS, *UNSEEN_SEEDS)  # of a comparison by itself (`whole_grid`), not one of many
 AS_CLAIMED = "as in the claims"  # what the default is called: every verdict rests on it
 COLUMNS = ("specification", "method", "against", "metric", "mean", "low", "high", "n")
 MOVES = ("change", "method", "epochs", "sigma", "before", "after", "moved", "low", "high", "n")
@@ -105,8 +106,8 @@ def effects(frame: pd.DataFrame, of: Mapping[str, Protocol]) -> pd.DataFrame:
     ]
     rows = rows[rows.epochs >= open_choices.SHORT_EPOCHS]  # shorter ones prove that something works, nothing else
     rows = rows[~(rows.method.isin(PROPOSED) & _calibrated(rows))]
-    # On fresh seeds only rivals of what was selected lie outside a strip; after them come those of the rematch (`whole_grid`).
-    rows = rows[~((rows.seed >= FRESH_SEED) & _outside(rows)) & (rows.seed < REMATCH_SEEDS.start)]
+    # On fresh seeds only rivals of what was selected lie outside a strip (`whole_grid`).
+    rows = rows[~((rows.seed >= FRESH_SEED) & _outside(rows)) & ~rows.seed.isin(LATER)]
     if rows.empty:
         return pd.DataFrame(columns=list(COLUMNS))
     rows = rows.assign(shared=[without_weight(of[name]) for name in rows.protocol], fresh=rows.seed >= FRESH_SEED)
@@ -193,7 +194,7 @@ def moves(frame: pd.DataFrame, of: Mapping[str, Protocol], metric: str = "test_i
     rows = frame[
         (frame.label_fraction == selection.SELECTION_FRACTION) & (frame.status == "ok") & frame.method.isin(PROPOSED)
     ]
-    rows = rows[rows.epochs >= open_choices.SHORT_EPOCHS]
+    rows = rows[(rows.epochs >= open_choices.SHORT_EPOCHS) & ~rows.seed.isin(LATER)]
     rows = rows[~_calibrated(rows)]
     if rows.empty:
         return pd.DataFrame(columns=list(MOVES))

@@ -1,4 +1,4 @@
-"""The preset `core`: about a thousand full runs in parts. A part is asked for once the parts before it have their rows.
+"""The preset `core`: full runs in parts, about a thousand behind claims and four hundred beside them. A part is asked for once the parts before it have their rows.
 
 | part | what | seeds |
 |---|---|---|
@@ -17,8 +17,8 @@
 | `unstated` | sigma 50: the cells of `fresh`, one choice about the weight changed at a time; no claim rests on them | 1000 to 1004 |
 | `grid` | sigma 50: the paper's whole grid; no claim rests on it | 0 |
 | `rivals` | sigma 50: the best cell outside a strip, if it beats all within on seed 0; no claim rests on them | 1000 to 1004 |
-| `rematch` | sigma 50: of the cell in `fresh` and its rival the better one on those five seeds, colour jitter aside; no claim rests on them | 1010 to 1019 |
-| `unseen` | sigma 50: Standard CL and the proposed methods of `rematch` once more, for the unseen colour; no claim rests on them | 1020 to 1039 |
+| `rematch` | sigma 50: of the cell in `fresh` and its rival the better one on those five seeds (at the second level of tau_min the former alone), colour jitter aside; no verdict on the card rests on them | 1010 to 1019 |
+| `unseen` | sigma 50: Standard CL and the proposed methods of `rematch` once more, for the unseen colour; no verdict on the card rests on them | 1020 to 1039 |
 
 Each method has cells of its own, and a proposed method has them at each of two levels of tau_min, which is never selected over
 (`batches`, `both`, `unstated`, `grid` and `rivals`: at the first level). Which cells go on is decided by mean validation accuracy at 1 % of labels and by

@@ -128,8 +128,8 @@ class Card:
         title: str = "",
     ):
         self.table, self.link, self.brief, self.title = table(rulings, only, tried), link, not only, title
-        self.counts = tried is not None
-        if not self.counts:
+        self.shows_tried = tried is not None
+        if not self.shows_tried:
             self.table = self.table.drop(columns="tried")
 
     def __repr__(self) -> str:
@@ -159,7 +159,7 @@ class Card:
             level = name.removeprefix("verdict").removeprefix(", ")
             parts = (self.table[name.replace("verdict", part)] for part in ("verdict", "effect", "of what"))
             shown[level or "verdict"] = [self._cell(*of) for of in zip(*parts)]
-        if self.counts:
+        if self.shows_tried:
             shown["configurations run"] = [f"<small>{escaped(tried)}</small>" for tried in self.table.tried]
         colors = pd.DataFrame("", shown.index, shown.columns)
         for place, name in enumerate(names):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import matplotlib.pyplot as plt
@@ -13,6 +14,7 @@ from ..config import HYPERPARAMETERS
 from ..experiments import core
 from . import findings, notebook
 from .card import Card
+from .overview import EPOCHS
 from .study import Study
 from .style import METHOD_COLORS, METRIC_TITLES, WIDTH
 from .tables import cell_name, title
@@ -104,22 +106,36 @@ class WholeGrid:
     def rulings(self) -> dict[float, dict[int, verdicts.Ruling]]:
         """What the rematch comes to, by level of tau_min and the claim's number, see `whole_grid.rematch`."""
         runs, measured = self.study.every_level
-        return whole_grid.rematch(measured, runs)
+        return {} if self.unjudged(core.REMATCH_SEEDS) else whole_grid.rematch(measured, runs)
+
+    def unjudged(self, seeds: Sequence[int], methods: Sequence[str] = whole_grid.METHODS) -> str:
+        """Why nothing is said of some methods on these seeds, in a sentence; empty where all is there."""
+        runs, measured = self.study.every_level
+        asked = {run.key for run in runs if run.seed in seeds and run.method in methods}
+        if not asked:
+            return "Only the preset core has these runs, with its own seeds."
+        if (epochs := runs[0].protocol.epochs) < EPOCHS:
+            return f"Runs of {epochs} epochs, not the paper's {EPOCHS}: nothing is judged."
+        there = measured[measured.key.isin(asked)].key.nunique()
+        return f"Not judged yet: {there} of {len(asked)} runs have rows." if there < len(asked) else ""
 
     def show_rematch(self) -> None:
         """Display the verdicts of the rematch, and the leads on the training colours that claim 1 is judged by."""
         from IPython.display import display  # not needed to train
 
         if not self.rulings:
-            print("No run of the rematch has a row yet.")
+            print(self.unjudged(core.REMATCH_SEEDS))
             return
         display(Card({f"tau_min {level:g}": found for level, found in self.rulings.items()}, only=whole_grid.REJUDGED))
-        notebook.show(whole_grid.rematched_leads(self.rulings))
+        notebook.show(whole_grid.rematched_leads(self.rulings), title="Claim 1: leads on Test-ID")
 
     def show_unseen(self) -> None:
         """Display what the proposed methods have over Standard CL on the unseen colour on thirty seeds (`whole_grid.unseen`)."""
         runs, measured = self.study.every_level
-        notebook.show(whole_grid.unseen(measured, runs), none="Not all of its runs have rows yet.")
+        if said := self.unjudged((*core.REMATCH_SEEDS, *core.UNSEEN_SEEDS), (core.STANDARD, *core.PROPOSED)):
+            print(said)
+        else:
+            notebook.show(whole_grid.unseen(measured, runs), title="Leads over Standard CL on Test-OOD")
 
     def show_rivals(self) -> None:
         """Display `rivals`."""

@@ -1,5 +1,6 @@
 """The whole grid on one seed: what lies outside the strips, who is ahead, and whether fresh seeds agree."""
 
+import pytest
 from made_up_rows import made_up
 
 from dtcl_core.analysis import whole_grid
@@ -129,27 +130,40 @@ def test_a_rematch_tells_levels_apart_and_says_what_was_not_run():
     found = whole_grid.rematch(worse, RUNS)
     assert (found[0.01][1].word, found[0.05][1].word) == ("supported", "contradicted")
     assert whole_grid.rematch(made[made.seed < core.REMATCH_SEEDS.start], RUNS) == {}
-    without = made[~((made.seed == core.REMATCH_SEEDS[0]) & (made.method == "mmd"))]
-    assert whole_grid.rematch(without, RUNS)[0.01][1].word == "not tested"
+    one = (made.seed == core.REMATCH_SEEDS[0]) & (made.method == "mmd")
+    assert whole_grid.rematch(made[~one], RUNS) == {}, "nothing before all rows are there"
+    broken = made.assign(status=made.status.where(~one, "diverged"))
+    assert whole_grid.rematch(broken, RUNS)[0.01][1].word == "not tested"
+
+
+@pytest.mark.parametrize("method", ["standard", "dw_pairs", "mmd"])
+def test_nothing_is_judged_before_every_methods_cell_is_known(method):
+    """Without a row of a method's grid `core` does not say yet which of its cells go on, and asks for fewer runs."""
+    known = REGISTRY["whole_grid"].runs(
+        "core",
+        validation=lambda run: None if (run.method, run.tau_alpha, run.seed) == (method, 0.5, 0) else validated(run),
+    )
+    made = made_up(known, accuracies)
+    assert 0 < sum(run.seed in core.REMATCH_SEEDS for run in known) < 80
+    assert whole_grid.rematch(made, known) == {}
+    assert whole_grid.unseen(made, known).empty == (method != "mmd")
 
 
 def test_the_unseen_colour_is_told_once_all_thirty_seeds_are_there():
     leads = {
         ("dw_pairs", 0.01): 0.05,
-        ("dw_pairs", 0.05): 0.001,
+        ("dw_pairs", 0.05): 0.015,
         ("dw_negatives", 0.01): -0.03,
-        ("dw_negatives", 0.05): 0.05,
+        ("dw_negatives", 0.05): 0.005,
     }
+    wide = {("dw_pairs", 0.05): 0.0265}
 
     def value(run, metric):
-        wide = 0.04 if (run.method, run.protocol.tau_min) == ("dw_negatives", 0.05) else 0.01
-        swing = wide * ((run.seed * {"standard": 1}.get(run.method, 2)) % 5 - 2)
-        old = 0.3 if run.seed < core.REMATCH_SEEDS.start else 0.0
-        return (
-            validated(run)
-            if metric == "validation"
-            else 0.6 + swing + old + leads.get((run.method, run.protocol.tau_min), 0.0)
-        )
+        if metric == "validation":
+            return validated(run)
+        name = (run.method, run.protocol.tau_min)
+        swing = wide.get(name, 0.002) * ((run.seed * {"standard": 1}.get(run.method, 2)) % 5 - 2)
+        return 0.6 + swing + (0.3 if run.seed < core.REMATCH_SEEDS.start else 0.0) + leads.get(name, 0.0)
 
     made = made_up(RUNS, value)
     found = whole_grid.unseen(made, RUNS).set_index(["method", "tau_min"])
@@ -158,8 +172,11 @@ def test_the_unseen_colour_is_told_once_all_thirty_seeds_are_there():
     assert found.reported.round(3).to_dict() == {
         key: {"dw_pairs": 0.035, "dw_negatives": 0.023}[key[0]] for key in leads
     }
-    assert found.shown.to_dict() == {key: "yes" if lead == 0.05 else "no" for key, lead in leads.items()}
-    assert found.excluded.to_dict() == {key: "no" if lead == 0.05 else "yes" for key, lead in leads.items()}
+    doubtful = found.loc[("dw_pairs", 0.05)]
+    assert doubtful.low > 0, "its interval alone would show a lead, and three others stand beside it"
+    assert found.shown.to_dict() == {key: "yes" if lead in (0.05, 0.005) else "open" for key, lead in leads.items()}
+    assert found.excluded.to_dict() == {key: "open" if lead == 0.05 else "yes" for key, lead in leads.items()}
+    assert found.detectable.gt(0).all() and found.detectable.idxmax() == ("dw_pairs", 0.05)
     last = made.seed == core.UNSEEN_SEEDS[-1]
     assert whole_grid.unseen(made[~(last & (made.method == "standard"))], RUNS).empty
     assert whole_grid.unseen(made[~(last & (made.method == "standard"))].iloc[:0], RUNS).empty

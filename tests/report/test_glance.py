@@ -16,7 +16,7 @@ from dtcl_core.analysis.contrasts import Contrast
 from dtcl_core.analysis.intervals import mean_interval
 from dtcl_core.config import Protocol, Run
 from dtcl_core.experiments import open_choices, readings, weight_choices
-from dtcl_core.experiments.core import FRESH_SEED, UNSTATED
+from dtcl_core.experiments.core import FRESH_SEED, REMATCH_SEEDS, UNSEEN_SEEDS, UNSTATED
 from dtcl_core.report import card, first_reading, forest, overview, questions
 from dtcl_core.results import protocol_hash
 
@@ -201,6 +201,9 @@ def test_fresh_seeds_are_a_specification_of_their_own():
     found = both[both.metric == "test_id"].set_index("specification")["mean"]
     assert len(both) == 2 * len(plain) and found[name] == pytest.approx(0.71 - 0.8)
     assert found[f"{name}, fresh seeds"] == pytest.approx(0.76 - 0.8)
+    for later in (REMATCH_SEEDS, UNSEEN_SEEDS):  # a comparison by itself (`whole_grid`), not one of many
+        more = pd.concat([rows, again, again.assign(seed=rows.seed + later[0], test_id=0.1)], ignore_index=True)
+        assert specifications.effects(more, of).equals(both)
 
 
 def test_the_curve_begins_with_the_largest_effect():

@@ -1,5 +1,6 @@
 """What the chapter shows of the whole grid: its count, who is ahead, and a sentence where there is no table yet."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -79,4 +80,24 @@ def test_the_rematch_is_shown_once_it_has_rows(capsys):
     shown = capsys.readouterr().out
     assert "contradicted" in shown and "tried" not in shown and "CL with DANN" in shown
     grid(leave=lambda run: run.seed in core.REMATCH_SEEDS).show_rematch()
-    assert capsys.readouterr().out == "No run of the rematch has a row yet.\n"
+    assert capsys.readouterr().out == "Not judged yet: 0 of 80 runs have rows.\n"
+
+
+def test_what_is_not_judged_says_why(capsys):
+    last = core.UNSEEN_SEEDS[-1]
+    whole = grid()
+    whole.show_unseen()
+    assert "Leads over Standard CL on Test-OOD" in capsys.readouterr().out
+    grid(leave=lambda run: run.seed == last).show_unseen()
+    assert capsys.readouterr().out == "Not judged yet: 145 of 150 runs have rows.\n"
+    short = [replace(run, protocol=replace(run.protocol, epochs=2)) for run in whole.study.runs]
+    rows = made_up(short, lambda run, metric: 0.8)
+    for runs in (short, [run for run in short if run.seed < core.REMATCH_SEEDS.start]):
+        part = WholeGrid(SimpleNamespace(runs=runs, measured=rows, every_level=(runs, rows)))
+        part.show_rematch()
+        part.show_unseen()
+    said = capsys.readouterr().out.splitlines()
+    assert said == [
+        *["Runs of 2 epochs, not the paper's 400: nothing is judged."] * 2,
+        *["Only the preset core has these runs, with its own seeds."] * 2,
+    ]
