@@ -108,10 +108,10 @@ class WholeGrid:
         runs, measured = self.study.every_level
         return {} if self.unjudged(core.REMATCH_SEEDS) else whole_grid.rematch(measured, runs)
 
-    def unjudged(self, seeds: Sequence[int], methods: Sequence[str] = whole_grid.METHODS) -> str:
+    def unjudged(self, seeds: Sequence[int], entries: Sequence[core.Entry] = core.ENTRIES) -> str:
         """Why nothing is said of some methods on these seeds, in a sentence; empty where all is there."""
         runs, measured = self.study.every_level
-        asked = {run.key for run in runs if run.seed in seeds and run.method in methods}
+        asked = {run.key for run in runs if run.seed in seeds and core.entry_of(run) in entries}
         if not asked:
             return "Only the preset core has these runs, with its own seeds."
         if (epochs := runs[0].protocol.epochs) < EPOCHS:
@@ -130,12 +130,12 @@ class WholeGrid:
         notebook.show(whole_grid.rematched_leads(self.rulings), title="Claim 1: leads on Test-ID")
 
     def show_unseen(self) -> None:
-        """Display what the proposed methods have over Standard CL on the unseen colour on thirty seeds (`whole_grid.unseen`)."""
+        """Display what weighted pairs have over Standard CL on the unseen colour on thirty seeds (`whole_grid.unseen`)."""
         runs, measured = self.study.every_level
-        if said := self.unjudged((*core.REMATCH_SEEDS, *core.UNSEEN_SEEDS), (core.STANDARD, *core.PROPOSED)):
+        if said := self.unjudged((*core.REMATCH_SEEDS, *core.UNSEEN_SEEDS), core.UNSEEN_ENTRIES):
             print(said)
         else:
-            notebook.show(whole_grid.unseen(measured, runs), title="Leads over Standard CL on Test-OOD")
+            notebook.show(whole_grid.unseen(measured, runs), title="Lead over Standard CL on Test-OOD")
 
     def show_rivals(self) -> None:
         """Display `rivals`."""

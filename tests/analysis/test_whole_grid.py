@@ -149,36 +149,33 @@ def test_nothing_is_judged_before_every_methods_cell_is_known(method):
     assert whole_grid.unseen(made, known).empty == (method != "mmd")
 
 
-def test_the_unseen_colour_is_told_once_all_thirty_seeds_are_there():
-    leads = {
-        ("dw_pairs", 0.01): 0.05,
-        ("dw_pairs", 0.05): 0.015,
-        ("dw_negatives", 0.01): -0.03,
-        ("dw_negatives", 0.05): 0.005,
-    }
-    wide = {("dw_pairs", 0.05): 0.0265}
-
+@pytest.mark.parametrize(
+    "lead, swing, shown, excluded",
+    [
+        (0.05, 0.002, "yes", "open"),
+        (-0.03, 0.002, "open", "yes"),
+        (0.01, 0.002, "yes", "yes"),
+        (0.0175, 0.05, "open", "open"),
+    ],
+)
+def test_the_unseen_colour_is_told_once_all_thirty_seeds_are_there(lead, swing, shown, excluded):
     def value(run, metric):
         if metric == "validation":
             return validated(run)
-        name = (run.method, run.protocol.tau_min)
-        swing = wide.get(name, 0.002) * ((run.seed * {"standard": 1}.get(run.method, 2)) % 5 - 2)
-        return 0.6 + swing + (0.3 if run.seed < core.REMATCH_SEEDS.start else 0.0) + leads.get(name, 0.0)
+        if run.method not in ("standard", "dw_pairs") or run.protocol.tau_min != 0.01:
+            return 0.9
+        before = 0.3 if run.seed < core.REMATCH_SEEDS.start else 0.0
+        mine = lead + swing * (run.seed % 5 - 2) if run.method == "dw_pairs" else 0.0
+        return 0.5 + 0.01 * (run.seed % 7) + before + mine
 
     made = made_up(RUNS, value)
-    found = whole_grid.unseen(made, RUNS).set_index(["method", "tau_min"])
-    assert len(found) == 4 and found.n.eq(30).all()
-    assert found.lead.round(3).to_dict() == leads, "the mean over balanced swings"
-    assert found.reported.round(3).to_dict() == {
-        key: {"dw_pairs": 0.035, "dw_negatives": 0.023}[key[0]] for key in leads
-    }
-    doubtful = found.loc[("dw_pairs", 0.05)]
-    assert doubtful.low > 0, "its interval alone would show a lead, and three others stand beside it"
-    assert found.shown.to_dict() == {key: "yes" if lead in (0.05, 0.005) else "open" for key, lead in leads.items()}
-    assert found.excluded.to_dict() == {key: "open" if lead == 0.05 else "yes" for key, lead in leads.items()}
-    assert found.detectable.gt(0).all() and found.detectable.idxmax() == ("dw_pairs", 0.05)
-    last = made.seed == core.UNSEEN_SEEDS[-1]
-    assert whole_grid.unseen(made[~(last & (made.method == "standard"))], RUNS).empty
-    assert whole_grid.unseen(made[~(last & (made.method == "standard"))].iloc[:0], RUNS).empty
-    broken = made.assign(status=made.status.where(~(last & (made.method == "standard")), "diverged"))
-    assert whole_grid.unseen(broken, RUNS).n.eq(29).all()
+    (line,) = whole_grid.unseen(made, RUNS).itertuples()
+    assert (line.method, line.tau_min, line.n) == ("dw_pairs", 0.01, 30)
+    assert line.lead == pytest.approx(lead) and line.weighted - line.standard == pytest.approx(lead)
+    assert line.low < line.lead < line.high and line.reported == pytest.approx(0.035)
+    assert (line.shown, line.excluded) == (shown, excluded)
+    assert 0 < (line.lead - line.low) < line.detectable
+    last = (made.seed == core.UNSEEN_SEEDS[-1]) & (made.method == "standard")
+    assert whole_grid.unseen(made[~last], RUNS).empty
+    (without,) = whole_grid.unseen(made.assign(status=made.status.where(~last, "diverged")), RUNS).itertuples()
+    assert without.n == 29

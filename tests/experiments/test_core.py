@@ -132,8 +132,9 @@ def test_the_better_of_a_selected_cell_and_its_rival_is_rematched_on_seeds_that_
             won.add(best.pop() in {cell_of(run) for run in parts["rivals"]})
     assert won == {True, False}, "both cases are to be met"
     assert len(parts["rematch"]) == 8 * 10 and {run.seed for run in parts["rematch"]} == set(range(1010, 1020))
-    assert len(parts["unseen"]) == 5 * 20 and {run.seed for run in parts["unseen"]} == set(range(1020, 1040))
-    again = {cell_of(run) for run in parts["rematch"] if run.method in ("standard", *core.PROPOSED)}
+    assert len(parts["unseen"]) == 2 * 20 and {run.seed for run in parts["unseen"]} == set(range(1020, 1040))
+    assert {core.entry_of(run) for run in parts["unseen"]} == {core.Entry("standard"), core.Entry("dw_pairs", 0.01)}
+    again = {cell_of(run) for run in parts["rematch"] if core.entry_of(run) in core.UNSEEN_ENTRIES}
     assert {cell_of(run) for run in parts["unseen"]} == again
 
 
