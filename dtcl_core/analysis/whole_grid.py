@@ -5,8 +5,7 @@ a cell outside a method's strip has a higher validation accuracy on that seed th
 trained on fresh seeds, and compared there with what the strip selected. One seed is a noisy judge, and a rival is the best of many, so
 that to be one says little; only the fresh seeds say something. The rule was committed before its rows: a strip *fell short* if its rival
 has more Test-ID accuracy than what it selected, paired by fresh seed, after Holm's correction over all rivals. Other accuracies are
-told, and decide nothing. So is, since rivals were seen, what the proposed methods' selected cells have over a baseline's rival. Cells
-that calibration may look at neither are rivals nor have any.
+told, and decide nothing. Cells that calibration may look at neither are rivals nor have any.
 
 *The rematch* asks whether the claims about selected cells stand where cells outside the strips may compete. Of the cell that a strip
 selected and its rival, which one seed of the whole grid put first, the one with the higher mean validation accuracy on the five fresh
@@ -41,7 +40,7 @@ from ..config import HYPERPARAMETERS, Run
 from ..experiments import core
 from ..methods import ALL_METHODS
 from . import reported, tau_min_levels, verdicts
-from .contrasts import BASELINES, Evidence
+from .contrasts import Evidence
 from .intervals import mean_interval, p_value
 from .selection import SELECTION_FRACTION
 
@@ -126,30 +125,6 @@ def rivals(frame: pd.DataFrame, runs: Iterable[Run]) -> pd.DataFrame:
     return pd.DataFrame(
         lines, columns=["method", "metric", "selected", "rival", "difference", "low", "high", "n", "short"]
     )
-
-
-def leads(frame: pd.DataFrame, runs: Iterable[Run]) -> pd.DataFrame:
-    """What the selected cells of the proposed methods have over each baseline's rival, at each level of tau_min, on fresh seeds.
-
-    Args:
-        frame, runs: as in `cells`, at every level of tau_min.
-
-    Returns:
-        A line a rival, method, level and accuracy (all but validation): over (the baseline), method, tau_min, metric, lead with a
-        95 % interval low and high over n seeds. It decides nothing, and is not corrected for being many.
-    """
-    levels = {run.key: run.protocol.tau_min for run in runs if run.seed in core.FRESH}
-    rows = frame[frame.key.isin(levels) & (frame.label_fraction == SELECTION_FRACTION) & (frame.status == "ok")]
-    rows = rows.assign(tau_min=rows.key.map(levels), place=_places(rows))
-    rival = rows[rows.method.isin(BASELINES) & (rows.place == OUTSIDE)]
-    mine = rows[rows.method.isin(core.PROPOSED) & (rows.place == WITHIN)]
-    lines = []
-    for over, its in rival.groupby("method"):
-        for (method, tau_min), own in mine.groupby(["method", "tau_min"]):
-            for metric in METRICS[:2]:
-                more = own.set_index("seed")[metric] - its.set_index("seed")[metric]
-                lines.append((over, method, tau_min, metric, *mean_interval(more.dropna().tolist())))
-    return pd.DataFrame(lines, columns=["over", "method", "tau_min", "metric", "lead", "low", "high", "n"])
 
 
 def rematch(frame: pd.DataFrame, runs: Sequence[Run]) -> dict[float, dict[int, verdicts.Ruling]]:

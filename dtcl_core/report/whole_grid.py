@@ -97,11 +97,6 @@ class WholeGrid:
             return f"No cell outside a strip is ahead of those within ({len(by)} methods)."
         return f"Not yet trained on fresh seeds: {', '.join(map(title, ahead.index))}."
 
-    def show_leads(self) -> None:
-        """Display what is left of the proposed methods' leads beside rivals of baselines, at each level of tau_min (`whole_grid.leads`)."""
-        runs, measured = self.study.every_level
-        notebook.show(whole_grid.leads(measured, runs), none="No rival of a baseline has rows yet.")
-
     @cached_property
     def rulings(self) -> dict[float, dict[int, verdicts.Ruling]]:
         """What the rematch comes to, by level of tau_min and the claim's number, see `whole_grid.rematch`."""

@@ -88,14 +88,6 @@ def test_what_was_not_run_is_left_out():
     assert whole_grid.rivals(old, RUNS).empty and len(whole_grid.cells(old, RUNS)) == 190
 
 
-def test_leads_over_a_rival_are_of_selected_cells_at_each_level_and_of_baselines_rivals_alone():
-    found = whole_grid.leads(rows(), RUNS)
-    assert set(found.over) == {"mmd"}, "a proposed method's rival is no baseline"
-    assert len(found) == 2 * len(core.TAU_MINS) * 2 and (found.n == len(core.RIVAL_SEEDS)).all()
-    assert found.lead.round(3).between(-0.051, -0.05).all(), "what was selected, not the rival of pairs"
-    assert whole_grid.leads(rows().iloc[:0], RUNS).empty
-
-
 def accuracies(run, metric) -> float:
     """The cells of both proposed methods lead by 0.05 and hide the domain; penalties lag. Noise is shared by seed, most of it."""
     noise = 0.01 * (run.seed % 3) + 0.001 * ((run.seed + len(run.method)) % 2)

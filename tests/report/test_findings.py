@@ -365,8 +365,14 @@ CONTRADICTED = {  # a number of a finding that is not of the rows of its chapter
     "sensitivity": {"noise": 0.0},
     "questions": {"pairs_seen_after": 0.9},
     "model_selection": {"cold_most": 0.3},
-    "whole_grid": {"short": 1, "clear": 1, "pairs_raised_rival_mean": 0.03, "whose": "Standard CL"},
-    "lead": {"negatives_raised_rival_mean": 0.05},
+    "whole_grid": {
+        "short": 1,
+        "clear": 1,
+        "again_low_1": "mixed",
+        "again_low_2": "mixed",
+        "pairs_low_again_whose": "Standard CL",
+    },
+    "lead": {"pairs_low_again_all": False, "negatives_raised_again_all": True, "pairs_raised_again_mean": 0.05},
     "spread": {"behind": 1},
 }
 

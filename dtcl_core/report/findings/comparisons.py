@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ...analysis import contrasts, operating_characteristics, reported, restated_claims, selection, whole_grid
+from ...analysis import contrasts, operating_characteristics, reported, restated_claims, selection, verdicts, whole_grid
 from ...analysis.claims import HIGH
 from ...config import HYPERPARAMETERS
 from ...experiments import core
@@ -58,7 +58,7 @@ def comparison(rows: Rows) -> Numbers:
     first = max(means, key=lambda name: means[name])
     return (
         numbers
-        | over_a_rival()
+        | rematched()
         | {
             "best": means[first],
             "baseline": tables.title(first),
@@ -76,17 +76,24 @@ def comparison(rows: Rows) -> Numbers:
     )
 
 
-def over_a_rival() -> dict[str, Any]:
-    """What the proposed methods have on Test-ID over the rival of a baseline that is nearest to them, by level (`whole_grid.leads`)."""
-    found = whole_grid.leads(*reversed(obtained("whole_grid", PRESET, every=True)))
-    found = found[found.metric == whole_grid.DECIDING]
-    nearest = found.loc[found.lead.idxmin(), "over"] if len(found) else ""
-    numbers: dict[str, Any] = {"rival": tables.title(nearest) if nearest else "", "rival_n": 0}
+def rematched() -> dict[str, Any]:
+    """The rematch (`whole_grid.rematch`): each proposed method's lead on Test-ID over the baseline nearest to it, whether it leads all
+    of them, and the verdicts, by level; and on Test-OOD what weighted pairs have over Standard CL on thirty seeds (`whole_grid.unseen`)."""
+    runs, measured = obtained("whole_grid", PRESET, every=True)
+    rulings = whole_grid.rematch(measured, runs)
+    found = whole_grid.rematched_leads(rulings)
+    numbers: dict[str, Any] = {"again_n": int(found.n.min()) if len(found) else 0}
     for name, level in LEVELS.items():
         for method in METHODS:
-            line = found[(found.over == nearest) & (found.method == method) & (found.tau_min == level)]
-            of = line.iloc[0] if len(line) else pd.Series({"lead": np.nan, "low": np.nan, "high": np.nan, "n": 0})
-            numbers |= named(f"{short(method)}_{name}_rival", of.rename({"lead": "mean"})) | {"rival_n": int(of.n)}
+            mine, place = found[(found.method == method) & (found.tau_min == level)], f"{short(method)}_{name}_again"
+            of = mine.iloc[0] if len(mine) else found.reindex([0]).iloc[0]  # the smallest lead comes first
+            numbers |= named(place, of.rename({"lead": "mean"})) | {f"{place}_reach": (of.high - of.low) / 2}
+            numbers[f"{place}_all"] = len(mine) > 0 and bool(mine.conjunct.eq("holds").all())
+            numbers[f"{place}_whose"] = tables.title(of.over) if len(mine) else ""
+        words = rulings.get(level, {})
+        numbers |= {
+            f"again_{name}_{n}": words[n].word if n in words else verdicts.NOT_TESTED for n in whole_grid.REJUDGED
+        }
     return numbers
 
 

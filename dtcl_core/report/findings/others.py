@@ -25,7 +25,7 @@ from ...config import Protocol
 from ...experiments import core, readings, weight_choices
 from ...results import default_store
 from .. import benchmarked, first_reading, heads, levels, losses_elsewhere, notebook, tables
-from .comparisons import over_a_rival
+from .comparisons import rematched
 from .finding import FRACTIONS, LEVELS, METHODS, PRESET, Numbers, Rows, named, short
 
 OWN_FIRST_SEED = 110  # of the chapter on losses: those before were looked at while its code was written
@@ -209,13 +209,13 @@ def compared(_: Rows) -> Numbers:
 
 
 def outside_the_strips(rows: Rows) -> Numbers:
-    """How rivals from outside the strips do on fresh seeds beside what the strips selected, on Test-ID (`whole_grid.rivals`), and what
-    the proposed methods have over the rival that is nearest to them (`over_a_rival`)."""
+    """How rivals from outside the strips do on fresh seeds beside what the strips selected, on Test-ID (`whole_grid.rivals`), and
+    the rematch (`rematched`)."""
     found = whole_grid.rivals(rows.measured, rows.runs)
     told = found[found.metric == whole_grid.DECIDING]
     there = {run.method for run in rows.runs}
     best = told.loc[told.difference.idxmax()]
-    return over_a_rival() | named("best", best.rename({"difference": "mean"})) | {
+    return rematched() | named("best", best.rename({"difference": "mean"})) | {
         "methods": len(there), "all": len(whole_grid.METHODS), "rivals": len(told), "n": int(told.n.min()),
         "short": int((told.short == "yes").sum()), "whose": tables.title(best.method), "least": told.difference.min(),
         **{f"level_{name}": level for name, level in LEVELS.items()},
