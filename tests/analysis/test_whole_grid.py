@@ -161,7 +161,10 @@ def test_the_unseen_colour_is_told_once_all_thirty_seeds_are_there(lead, swing, 
         return 0.5 + 0.01 * (run.seed % 7) + before + mine
 
     made = made_up(RUNS, value)
-    (line,) = whole_grid.unseen(made, RUNS).itertuples()
+    line, later, more = whole_grid.unseen(made, RUNS).itertuples()
+    assert (more.seeds, more.n) == ("with the five that chose", 35) and more.lead == pytest.approx(lead)
+    assert more.standard > line.standard + 0.01, "the five are higher"
+    assert (later.seeds, later.n) == ("the last twenty", 20) and later.lead == pytest.approx(lead)
     assert (line.method, line.tau_min, line.n) == ("dw_pairs", 0.01, 30)
     assert line.lead == pytest.approx(lead) and line.weighted - line.standard == pytest.approx(lead)
     assert line.low < line.lead < line.high and line.reported == pytest.approx(0.035)
@@ -169,5 +172,5 @@ def test_the_unseen_colour_is_told_once_all_thirty_seeds_are_there(lead, swing, 
     assert 0 < (line.lead - line.low) < line.detectable
     last = (made.seed == core.UNSEEN_SEEDS[-1]) & (made.method == "standard")
     assert whole_grid.unseen(made[~last], RUNS).empty
-    (without,) = whole_grid.unseen(made.assign(status=made.status.where(~last, "diverged")), RUNS).itertuples()
+    without, *_ = whole_grid.unseen(made.assign(status=made.status.where(~last, "diverged")), RUNS).itertuples()
     assert without.n == 29

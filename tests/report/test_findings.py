@@ -370,9 +370,17 @@ CONTRADICTED = {  # a number of a finding that is not of the rows of its chapter
         "clear": 1,
         "again_low_1": "mixed",
         "again_low_2": "mixed",
+        "thirty_shown": "open",
+        "negatives_low_again_unseen_low": 0.01,
         "pairs_low_again_whose": "Standard CL",
     },
-    "lead": {"pairs_low_again_all": False, "negatives_raised_again_all": True, "pairs_raised_again_mean": 0.05},
+    "unseen": {"twenty_low": -0.01, "pairs_low_again_unseen_least": -0.01, "pairs_raised_again_unseen_low": 0.01},
+    "lead": {
+        "pairs_low_again_leads": False,
+        "negatives_raised_again_leads": True,
+        "pairs_low_again_some_low": 0.01,
+        "pairs_raised_again_mean": 0.05,
+    },
     "spread": {"behind": 1},
 }
 

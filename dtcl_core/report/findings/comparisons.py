@@ -78,22 +78,54 @@ def comparison(rows: Rows) -> Numbers:
 
 def rematched() -> dict[str, Any]:
     """The rematch (`whole_grid.rematch`): each proposed method's lead on Test-ID over the baseline nearest to it, whether it leads all
-    of them, and the verdicts, by level; and on Test-OOD what weighted pairs have over Standard CL on thirty seeds (`whole_grid.unseen`)."""
+    of them, and the verdicts, by level, and leads over the best baseline with more labels and on Test-OOD; and there what weighted pairs have over Standard CL on thirty seeds (`whole_grid.unseen`)."""
     runs, measured = obtained("whole_grid", PRESET, every=True)
     rulings = whole_grid.rematch(measured, runs)
     found = whole_grid.rematched_leads(rulings)
-    numbers: dict[str, Any] = {"again_n": int(found.n.min()) if len(found) else 0}
+    numbers: dict[str, Any] = {"again_n": int(found.n.min()) if len(found) else 0, "few": FRACTIONS["few"]}
+    numbers["dann_open"] = any(
+        c.baseline == "dann" and state == "open" for r in rulings.values() for c, state in r[3].conjuncts
+    )
     for name, level in LEVELS.items():
         for method in METHODS:
             mine, place = found[(found.method == method) & (found.tau_min == level)], f"{short(method)}_{name}_again"
             of = mine.iloc[0] if len(mine) else found.reindex([0]).iloc[0]  # the smallest lead comes first
             numbers |= named(place, of.rename({"lead": "mean"})) | {f"{place}_reach": (of.high - of.low) / 2}
-            numbers[f"{place}_all"] = len(mine) > 0 and bool(mine.conjunct.eq("holds").all())
+            numbers[f"{place}_leads"] = len(mine) > 0 and bool(mine.conjunct.eq("holds").all())
             numbers[f"{place}_whose"] = tables.title(of.over) if len(mine) else ""
         words = rulings.get(level, {})
         numbers |= {
             f"again_{name}_{n}": words[n].word if n in words else verdicts.NOT_TESTED for n in whole_grid.REJUDGED
         }
+    seen = whole_grid.rematch_evidence(measured, runs)
+    asked = (
+        *(("unseen", "test_ood", "few"), ("unseen_some", "test_ood", "some"), ("unseen_all", "test_ood", "all")),
+        *(("some", "test_id", "some"), ("all", "test_id", "all")),
+    )
+    for (name, level), method, (what, metric, share) in itertools.product(LEVELS.items(), METHODS, asked):
+        if level in seen:
+            fraction, place = FRACTIONS[share], f"{short(method)}_{name}_again_{what}"
+            lead = seen[level].selected(method, metric, fraction=fraction)
+            lead = lead - seen[level].best_baseline(metric, fraction=fraction)
+            interval = contrasts.mean_interval(lead.dropna().tolist())
+            numbers |= named(place, pd.Series(interval._asdict()))
+    if LEVELS["low"] in seen:
+        e = seen[LEVELS["low"]]
+        over = (e.selected("dw_pairs", "test_ood") - e.selected(b, "test_ood") for b in contrasts.BASELINES)
+        numbers["pairs_low_again_unseen_least"] = min(contrasts.mean_interval(each.tolist()).low for each in over)
+    in_paper = reported.main_comparison().query("metric == 'test_ood'").set_index("method").value
+    numbers["paper"] = in_paper["dw_pairs"]
+    told = whole_grid.unseen(measured, runs)
+    of = (told if len(told) else told.reindex([0])).iloc[0].rename({"lead": "mean"})
+    numbers |= named("thirty", of) | {"thirty_reach": (of.high - of.low) / 2, "thirty_n": of.n}
+    numbers |= {f"thirty_{name}": of[name] for name in ("reported", "shown", "excluded", "standard", "weighted")}
+    by = (
+        told.set_index("seeds")
+        .rename(columns={"lead": "mean"})
+        .reindex(["the last twenty", "with the five that chose"])
+    )
+    numbers |= named("twenty", by.iloc[0]) | named("more", by.iloc[1])
+    numbers |= {"twenty_reach": (by.high - by.low).iloc[0] / 2, "twenty_n": by.n.iloc[0], "more_n": by.n.iloc[1]}
     return numbers
 
 

@@ -219,6 +219,7 @@ def outside_the_strips(rows: Rows) -> Numbers:
         "methods": len(there), "all": len(whole_grid.METHODS), "rivals": len(told), "n": int(told.n.min()),
         "short": int((told.short == "yes").sum()), "whose": tables.title(best.method), "least": told.difference.min(),
         **{f"level_{name}": level for name, level in LEVELS.items()},
+        "farthest": max(told.high.max(), -told.low.min()),
         "clear": int(((told.low > 0) | (told.high < 0)).sum()),
     }  # fmt: skip
 

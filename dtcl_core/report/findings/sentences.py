@@ -46,9 +46,12 @@ def _lead_hangs_on_the_floor(x: Numbers) -> bool:
 def _pairs_lead_again(x: Numbers) -> bool:
     """In the rematch weighted pairs lead every baseline at either level, by little over one and the same; negatives do at neither."""
     return (
-        all(x[f"{place}_again_all"] == place.startswith("pairs") for place in _places())
+        all(x[f"{place}_again_leads"] == place.startswith("pairs") for place in _places())
         and len({x[f"{place}_again_whose"] for place in _places()}) == 1
         and max(x[f"pairs_{level}_again_mean"] for level in LEVELS) < 0.03
+        and x["pairs_raised_again_low"] < 0.005
+        and all(x[f"pairs_{level}_again_{share}_low"] < 0 for level in LEVELS for share in ("some", "all"))
+        and x["negatives_low_again_high"] < 0 < x["negatives_raised_again_high"]
     )
 
 
@@ -56,6 +59,15 @@ def _open(x: Numbers) -> bool:
     """Each interval of a lead on Test-OOD holds zero: over the best baseline, and over the standard loss."""
     names = [f"{place}_{what}" for place in _places() for what in ("unseen", "unseen_gain")]
     return all(x[f"{name}_low"] < 0 < x[f"{name}_high"] for name in names)
+
+
+def _pairs_lead_unseen(x: Numbers) -> bool:
+    """On the unseen colour weighted pairs lead at the lower tau_min: Standard CL on thirty seeds, with the five that chose their cell and
+    on the last twenty, and on ten the best baseline; at the higher they do not."""
+    return (
+        min(x["thirty_low"], x["twenty_low"], x["more_low"], x["pairs_low_again_unseen_least"]) > 0
+        and x["pairs_raised_again_unseen_low"] < 0
+    )
 
 
 def _told_between(x: Numbers) -> bool:
@@ -67,7 +79,7 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread"
     "main_table": Finding(
         "2026-11-25",
         "it depends on tau_min, which the paper does not give, whether the proposed methods lead on the training "
-        "colours; on the unseen colour nothing can be told.\n"
+        "colours; on the unseen colour nothing can be told on these seeds.\n"
         "Test-ID over the best baseline, {n} fresh seeds: Domain-Weighted Pairs {pairs_raised_lead_mean:+.3f} "
         "[{pairs_raised_lead_low:+.3f}, {pairs_raised_lead_high:+.3f}] with tau_min {level_raised:g} and "
         "{pairs_low_lead_mean:+.3f} [{pairs_low_lead_low:+.3f}, {pairs_low_lead_high:+.3f}] with {level_low:g}; "
@@ -87,14 +99,15 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread"
     ),
     "lead": Finding(
         "2026-11-25",
-        "**The training colours: Domain-Weighted Pairs lead, by little; Domain-Weighted Negatives depend on the lowest "
-        "temperature allowed** (tau_min), which the paper does not give. With {level_raised:g} (tried after "
-        "{level_low:g}, as it was seen to help) both beat every baseline, Domain-Weighted Pairs by "
-        "{pairs_raised_lead_mean:.3f} ± {pairs_raised_lead_reach:.3f}, Domain-Weighted Negatives barely, by "
-        "{negatives_raised_lead_mean:.4f} ± {negatives_raised_lead_reach:.4f}; with {level_low:g} neither clearly "
-        "does. In a rematch on {again_n} other seeds, where more settings compete, Domain-Weighted Pairs do with "
-        "either, by {pairs_raised_again_mean:.3f} ± {pairs_raised_again_reach:.3f} and {pairs_low_again_mean:.3f} ± "
-        "{pairs_low_again_reach:.3f} over {pairs_low_again_whose}; Domain-Weighted Negatives clearly with neither.",
+        "**The training colours: with {few:.0%} of the labels Domain-Weighted Pairs lead, by little; whether "
+        "Domain-Weighted Negatives do hangs on the lowest temperature allowed** (tau_min), which the paper does not give. "
+        "On {n} fresh seeds both beat every baseline with {level_raised:g} (tried after {level_low:g}, as it was seen to "
+        "help), Domain-Weighted Pairs by {pairs_raised_lead_mean:.3f} ± {pairs_raised_lead_reach:.3f}, Domain-Weighted "
+        "Negatives barely, by {negatives_raised_lead_mean:.4f} ± {negatives_raised_lead_reach:.4f}, and neither clearly "
+        "with {level_low:g}. On {again_n} others, where more settings of the baselines compete, Domain-Weighted Pairs lead "
+        "by {pairs_raised_again_mean:.3f} ± {pairs_raised_again_reach:.3f}, and with {level_low:g} by "
+        "{pairs_low_again_mean:.3f} ± {pairs_low_again_reach:.3f}; Domain-Weighted Negatives are level with "
+        "{pairs_low_again_whose}, and with {level_low:g} behind it.",
         comparison,
         lambda x: _lead_hangs_on_the_floor(x) and x["negatives_raised_lead_low"] < 0.005 and _pairs_lead_again(x),
         levels=True,
@@ -102,11 +115,13 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread"
     ),
     "unseen": Finding(
         "2026-11-25",
-        "**The unseen colour, the paper's main point: undecided.** Over {n} fresh seeds every interval of a lead "
-        "over the best baseline includes zero, and reaches {reach_least:.2f} to {reach:.2f} to either side of its"
-        " mean; the lead that the paper reports is {claimed:.3f}.",
+        "**The unseen colour, the paper's main point: one setting of Domain-Weighted Pairs leads; else undecided.** On {n} "
+        "fresh seeds every interval of a lead over the best baseline includes zero, and reaches {reach_least:.2f} to "
+        "{reach:.2f} to either side (the paper's lead: {claimed:.3f}). With a setting found later, on {thirty_n:.0f} other "
+        "seeds, Domain-Weighted Pairs (tau_min {level_low:g}) lead Standard CL by {thirty_mean:.2f} ± {thirty_reach:.2f}, and "
+        "on {again_n} of them every baseline; with {level_raised:g} they do not.",
         comparison,
-        lambda x: _open(x) and x["reach_least"] > x["claimed"],
+        lambda x: _open(x) and x["reach_least"] > x["claimed"] and _pairs_lead_unseen(x),
         levels=True,
         fresh=True,
     ),
@@ -271,25 +286,40 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread"
     ),
     "whole_grid": Finding(
         "2026-11-25",
-        "with settings from the paper's whole grid Domain-Weighted Pairs lead every baseline on the training colours, "
-        "by little; Domain-Weighted Negatives are not clearly ahead of the best.\n"
+        "where cells of the paper's whole grid may compete, Domain-Weighted Pairs lead every baseline on the training "
+        "colours, by little, and with the lower tau_min on the unseen one; Domain-Weighted Negatives do neither.\n"
         "On the grid's one seed validation puts a cell outside our strip first for {rivals} of {methods} methods; on "
         "{n} fresh seeds these differ from what the strips selected by {least:+.3f} to {best_mean:+.3f} on Test-ID, "
-        "and each interval includes zero, so that {n} seeds could miss a few hundredths. In the rematch, on {again_n} "
-        "seeds that chose nothing, Domain-Weighted Pairs have {pairs_raised_again_mean:+.3f} "
+        "and each interval includes zero, and reaches {farthest:.2f} at most. In the rematch, on {again_n} seeds that "
+        "chose nothing and with {few:.0%} of the labels, Domain-Weighted Pairs have {pairs_raised_again_mean:+.3f} "
         "[{pairs_raised_again_low:+.3f}, {pairs_raised_again_high:+.3f}] over {pairs_raised_again_whose}, the nearest "
-        "baseline, with tau_min {level_raised:g} and {pairs_low_again_mean:+.3f} [{pairs_low_again_low:+.3f}, "
-        "{pairs_low_again_high:+.3f}] with {level_low:g}; Domain-Weighted Negatives {negatives_raised_again_mean:+.3f} "
-        "[{negatives_raised_again_low:+.3f}, {negatives_raised_again_high:+.3f}] and {negatives_low_again_mean:+.3f} "
-        "[{negatives_low_again_low:+.3f}, {negatives_low_again_high:+.3f}]. That both lead is {again_raised_1} and "
-        "{again_low_1}; that they hide the domain, and that the penalties do worse than no change, is contradicted at "
-        "either level.",
+        "baseline, with tau_min {level_raised:g} (barely clear) and {pairs_low_again_mean:+.3f} "
+        "[{pairs_low_again_low:+.3f}, {pairs_low_again_high:+.3f}] with {level_low:g}; with more labels neither is clear. "
+        "Domain-Weighted Negatives have {negatives_raised_again_mean:+.3f} [{negatives_raised_again_low:+.3f}, "
+        "{negatives_raised_again_high:+.3f}] and {negatives_low_again_mean:+.3f} [{negatives_low_again_low:+.3f}, "
+        "{negatives_low_again_high:+.3f}]. That both lead is {again_raised_1} with {level_raised:g} and {again_low_1} with "
+        "{level_low:g}; at either level it is contradicted that they hide the domain better than all baselines but Same "
+        "Domain Negatives, and, by {pairs_raised_again_whose} alone, that the penalties do worse than no change.\n"
+        "On the unseen colour Domain-Weighted Pairs with tau_min {level_low:g} have {thirty_mean:+.3f} [{thirty_low:+.3f}, "
+        "{thirty_high:+.3f}] over Standard CL ({thirty_standard:.2f}) on {thirty_n:.0f} seeds: a lead is shown, and the "
+        "reported {thirty_reported:.3f} not excluded. On the last {twenty_n:.0f} alone it is {twenty_mean:+.3f} "
+        "[{twenty_low:+.3f}, {twenty_high:+.3f}], with the five that chose the cell {more_mean:+.3f} [{more_low:+.3f}, "
+        "{more_high:+.3f}]. On the rematch's seeds they have {pairs_low_again_unseen_mean:+.2f} "
+        "[{pairs_low_again_unseen_low:+.2f}, {pairs_low_again_unseen_high:+.2f}] over the best baseline, with "
+        "{level_raised:g} {pairs_raised_again_unseen_mean:+.2f} [{pairs_raised_again_unseen_low:+.2f}, "
+        "{pairs_raised_again_unseen_high:+.2f}], and with more labels no lead is clear. The accuracy itself "
+        "({thirty_weighted:.2f}) stays below the paper's.",
         outside_the_strips,
         lambda x: x["methods"] == x["all"] and x["short"] == x["clear"] == 0 < x["rivals"] < x["methods"]
         and _pairs_lead_again(x)
+        and x["dann_open"]
+        and _pairs_lead_unseen(x)
+        and (x["thirty_shown"], x["thirty_excluded"]) == ("yes", "open")
+        and all(x[f"negatives_{level}_again_unseen_low"] < 0 for level in LEVELS)
+        and all(x[f"pairs_{level}_again_unseen_{share}_low"] < 0 for level in LEVELS for share in ("some", "all"))
+        and x["thirty_weighted"] < x["paper"]
         and (x["again_raised_1"], x["again_low_1"]) == ("mixed", "contradicted")
         and {x[f"again_{level}_{number}"] for level in LEVELS for number in (2, 3)} == {"contradicted"},
-        lambda run: run.seed < core.UNSEEN_SEEDS.start,
         levels=True,
     ),
     "effective_temperature": Finding(
