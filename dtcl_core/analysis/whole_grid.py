@@ -180,50 +180,55 @@ def rematched_leads(rulings: Mapping[float, Mapping[int, verdicts.Ruling]]) -> p
     return pd.DataFrame(lines, columns=names).sort_values("lead", kind="stable", ignore_index=True)
 
 
+def unseen_by_seed(
+    frame: pd.DataFrame, runs: Iterable[Run], label_fraction: float = SELECTION_FRACTION
+) -> pd.DataFrame:
+    """Test-OOD of Standard CL and of Domain-Weighted Pairs in their cells of the rematch, on the thirty seeds and the five that chose.
+
+    Args:
+        frame, runs: as in `cells`, at every level of tau_min.
+        label_fraction: of the labels, 0 to 1.
+
+    Returns:
+        A line a seed (the index), a column a method. None before every run of the thirty has a row; a seed on which either diverged
+        is left out.
+    """
+    asked = _entrants(runs, core.UNSEEN_ENTRIES, (*core.REMATCH_SEEDS, *core.UNSEEN_SEEDS))
+    names = [entry.method for entry in core.UNSEEN_ENTRIES]
+    if not asked or frame.key[frame.key.isin(asked)].nunique() < len(asked):
+        return pd.DataFrame(columns=names, index=pd.Index([], name="seed"), dtype=float)
+    cells = {_cell(run) for run in runs if run.key in asked}
+    chose = {run.key for run in runs if run.seed in core.RIVAL_SEEDS and _cell(run) in cells}
+    rows = frame[frame.key.isin(asked | chose) & (frame.label_fraction == label_fraction) & (frame.status == "ok")]
+    return rows.pivot(index="seed", columns="method", values=UNSEEN)[names].dropna()
+
+
 def unseen(frame: pd.DataFrame, runs: Iterable[Run]) -> pd.DataFrame:
-    """What Domain-Weighted Pairs have over Standard CL on the unseen colour, in their cells of the rematch, on thirty seeds.
+    """What Domain-Weighted Pairs have over Standard CL on the unseen colour, in their cells of the rematch, with 1 % of the labels.
 
     Args:
         frame, runs: as in `cells`, at every level of tau_min.
 
     Returns:
-        Three lines, of all thirty seeds, of the last twenty, and of all with the five that chose the cells: seeds, method, tau_min, standard and weighted (mean Test-OOD), lead with a 95 % interval low and high over n seeds, detectable
-        (the lead that these seeds would show in four of five cases), reported (the paper's), shown and excluded ("yes", or "open" where
-        the seeds cannot tell). None before every run has a row; a seed on which either diverged is left out.
+        Three lines, of all thirty seeds, of the last twenty, and of all with the five that chose the cells: seeds, method, tau_min,
+        standard and weighted (mean Test-OOD), lead with a 95 % interval low and high over n seeds, detectable (the lead that these
+        seeds would show in four of five cases), reported (the paper's), shown and excluded ("yes", or "open" where the seeds cannot
+        tell). None before every run has a row.
     """
-    asked = _entrants(runs, core.UNSEEN_ENTRIES, (*core.REMATCH_SEEDS, *core.UNSEEN_SEEDS))
-    rows = frame[frame.key.isin(asked) & (frame.label_fraction == SELECTION_FRACTION)]
-    columns = [
-        "seeds",
-        "method",
-        "tau_min",
-        "standard",
-        "weighted",
-        "lead",
-        "low",
-        "high",
-        "n",
-        "detectable",
-        "reported",
-        "shown",
-        "excluded",
-    ]
-    if not asked or rows.key.nunique() < len(asked):
+    names = ["seeds", "method", "tau_min", "standard", "weighted", "lead", "low", "high"]
+    columns = [*names, "n", "detectable", "reported", "shown", "excluded"]
+    every = unseen_by_seed(frame, runs)
+    if every.empty:
         return pd.DataFrame(columns=columns)
     plain, weighted = core.UNSEEN_ENTRIES
-    cells = {_cell(run) for run in runs if run.key in asked}
-    chose = {run.key for run in runs if run.seed in core.RIVAL_SEEDS and _cell(run) in cells}
-    rows = frame[frame.key.isin(asked | chose) & (frame.label_fraction == SELECTION_FRACTION)]
-    every = rows[rows.status == "ok"].pivot(index="seed", columns="method", values=UNSEEN).dropna()
     in_paper = reported.main_comparison().query("metric == @UNSEEN").set_index("method").value
     claimed = in_paper[weighted.method] - in_paper[plain.method]
-    lines = []
-    later = every.index.isin((*core.REMATCH_SEEDS, *core.UNSEEN_SEEDS))
     of_seeds = {
-        "all": every[later],
+        "all": every[every.index >= core.REMATCH_SEEDS.start],
         "the last twenty": every[every.index.isin(core.UNSEEN_SEEDS)],
         "with the five that chose": every,
     }
+    lines = []
     for seeds, by in of_seeds.items():
         lead = mean_interval((by[weighted.method] - by[plain.method]).tolist())
         told = ["yes" if yes else "open" for yes in (lead.low > 0, lead.high < claimed)]

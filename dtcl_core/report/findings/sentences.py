@@ -50,7 +50,7 @@ def _pairs_lead_again(x: Numbers) -> bool:
         and len({x[f"{place}_again_whose"] for place in _places()}) == 1
         and max(x[f"pairs_{level}_again_mean"] for level in LEVELS) < 0.03
         and x["pairs_raised_again_low"] < 0.005
-        and all(x[f"pairs_{level}_again_{share}_low"] < 0 for level in LEVELS for share in ("some", "all"))
+        and all(x[f"pairs_{level}_again_{share}_least"] < 0 for level in LEVELS for share in ("some", "all"))
         and x["negatives_low_again_high"] < 0 < x["negatives_raised_again_high"]
     )
 
@@ -63,10 +63,12 @@ def _open(x: Numbers) -> bool:
 
 def _pairs_lead_unseen(x: Numbers) -> bool:
     """On the unseen colour weighted pairs lead at the lower tau_min: Standard CL on thirty seeds, with the five that chose their cell and
-    on the last twenty, and on ten the best baseline; at the higher they do not."""
+    on the last twenty, and on ten every baseline, but not clearly with more labels; at the higher they do not, and all are below the paper's Standard CL."""
     return (
-        min(x["thirty_low"], x["twenty_low"], x["more_low"], x["pairs_low_again_unseen_least"]) > 0
-        and x["pairs_raised_again_unseen_low"] < 0
+        min(x["thirty_low"], x["twenty_low"], x["more_low"], x["pairs_low_again_unseen_few_least"]) > 0
+        and max(x["thirty_some_low"], x["thirty_all_low"]) < 0
+        and x["pairs_raised_again_unseen_few_mean"] < 0
+        and x["thirty_weighted"] < x["paper_plain"]
     )
 
 
@@ -104,7 +106,7 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread"
         "On {n} fresh seeds both beat every baseline with {level_raised:g} (tried after {level_low:g}, as it was seen to "
         "help), Domain-Weighted Pairs by {pairs_raised_lead_mean:.3f} ± {pairs_raised_lead_reach:.3f}, Domain-Weighted "
         "Negatives barely, by {negatives_raised_lead_mean:.4f} ± {negatives_raised_lead_reach:.4f}, and neither clearly "
-        "with {level_low:g}. On {again_n} others, where more settings of the baselines compete, Domain-Weighted Pairs lead "
+        "with {level_low:g}. On {again_n} others, where more settings compete, Domain-Weighted Pairs lead "
         "by {pairs_raised_again_mean:.3f} ± {pairs_raised_again_reach:.3f}, and with {level_low:g} by "
         "{pairs_low_again_mean:.3f} ± {pairs_low_again_reach:.3f}; Domain-Weighted Negatives are level with "
         "{pairs_low_again_whose}, and with {level_low:g} behind it.",
@@ -115,11 +117,12 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread"
     ),
     "unseen": Finding(
         "2026-11-25",
-        "**The unseen colour, the paper's main point: one setting of Domain-Weighted Pairs leads; else undecided.** On {n} "
-        "fresh seeds every interval of a lead over the best baseline includes zero, and reaches {reach_least:.2f} to "
-        "{reach:.2f} to either side (the paper's lead: {claimed:.3f}). With a setting found later, on {thirty_n:.0f} other "
-        "seeds, Domain-Weighted Pairs (tau_min {level_low:g}) lead Standard CL by {thirty_mean:.2f} ± {thirty_reach:.2f}, and "
-        "on {again_n} of them every baseline; with {level_raised:g} they do not.",
+        "**The unseen colour, the paper's main point: with {few:.0%} of the labels one setting of Domain-Weighted Pairs leads; "
+        "else undecided.** On {n} fresh seeds every interval of a lead over the best baseline includes zero, and reaches "
+        "{reach_least:.2f} to {reach:.2f} to either side (the paper's lead: {claimed:.3f}). With a setting found later (tau_min "
+        "{level_low:g}) Domain-Weighted Pairs lead Standard CL by {thirty_mean:.2f} ± {thirty_reach:.2f} on {thirty_n:.0f} other "
+        "seeds, and on {again_n} of them every baseline; with more labels not clearly, and with {level_raised:g} not at all. "
+        "Even so they come to {thirty_weighted:.2f}, below the paper's Standard CL ({paper_plain:.2f}; ours {thirty_standard:.2f}).",
         comparison,
         lambda x: _open(x) and x["reach_least"] > x["claimed"] and _pairs_lead_unseen(x),
         levels=True,
@@ -301,23 +304,27 @@ FINDINGS: Mapping[str, Finding] = {  # by chapter; "lead", "unseen" and "spread"
         "{level_low:g}; at either level it is contradicted that they hide the domain better than all baselines but Same "
         "Domain Negatives, and, by {pairs_raised_again_whose} alone, that the penalties do worse than no change.\n"
         "On the unseen colour Domain-Weighted Pairs with tau_min {level_low:g} have {thirty_mean:+.3f} [{thirty_low:+.3f}, "
-        "{thirty_high:+.3f}] over Standard CL ({thirty_standard:.2f}) on {thirty_n:.0f} seeds: a lead is shown, and the "
-        "reported {thirty_reported:.3f} not excluded. On the last {twenty_n:.0f} alone it is {twenty_mean:+.3f} "
-        "[{twenty_low:+.3f}, {twenty_high:+.3f}], with the five that chose the cell {more_mean:+.3f} [{more_low:+.3f}, "
-        "{more_high:+.3f}]. On the rematch's seeds they have {pairs_low_again_unseen_mean:+.2f} "
-        "[{pairs_low_again_unseen_low:+.2f}, {pairs_low_again_unseen_high:+.2f}] over the best baseline, with "
-        "{level_raised:g} {pairs_raised_again_unseen_mean:+.2f} [{pairs_raised_again_unseen_low:+.2f}, "
-        "{pairs_raised_again_unseen_high:+.2f}], and with more labels no lead is clear. The accuracy itself "
-        "({thirty_weighted:.2f}) stays below the paper's.",
+        "{thirty_high:+.3f}] over Standard CL with {few:.0%} of the labels on {thirty_n:.0f} seeds: a lead is shown, if barely a "
+        "larger one than reported ({thirty_reported:.3f}). On the {chose_n} seeds that chose the cell they were behind ({chose:+.3f}); "
+        "on the last {twenty_n:.0f} alone they have {twenty_mean:+.3f} [{twenty_low:+.3f}, {twenty_high:+.3f}], without the two of "
+        "these that favour them most {trimmed_mean:+.3f} [{trimmed_low:+.3f}, {trimmed_high:+.3f}]. With 10 and 100 % of the "
+        "labels it is {thirty_some_mean:+.2f} [{thirty_some_low:+.2f}, {thirty_some_high:+.2f}] and {thirty_all_mean:+.2f} "
+        "[{thirty_all_low:+.2f}, {thirty_all_high:+.2f}]. On the rematch's seeds they have {pairs_low_again_unseen_few_mean:+.2f} "
+        "[{pairs_low_again_unseen_few_low:+.2f}, {pairs_low_again_unseen_few_high:+.2f}] over "
+        "{pairs_low_again_unseen_few_whose}, the nearest baseline; with {level_raised:g} {pairs_raised_again_unseen_few_mean:+.2f} "
+        "[{pairs_raised_again_unseen_few_low:+.2f}, {pairs_raised_again_unseen_few_high:+.2f}], and with more labels they are clearly "
+        "behind Standard CL there. The accuracy itself, {thirty_weighted:.2f}, is below that of the paper's Standard CL "
+        "({paper_plain:.2f}; ours {thirty_standard:.2f}).",
         outside_the_strips,
         lambda x: x["methods"] == x["all"] and x["short"] == x["clear"] == 0 < x["rivals"] < x["methods"]
         and _pairs_lead_again(x)
         and x["dann_open"]
         and _pairs_lead_unseen(x)
         and (x["thirty_shown"], x["thirty_excluded"]) == ("yes", "open")
-        and all(x[f"negatives_{level}_again_unseen_low"] < 0 for level in LEVELS)
-        and all(x[f"pairs_{level}_again_unseen_{share}_low"] < 0 for level in LEVELS for share in ("some", "all"))
-        and x["thirty_weighted"] < x["paper"]
+        and all(x[f"negatives_{level}_again_unseen_few_least"] < 0 for level in LEVELS)
+        and x["thirty_low"] > x["thirty_reported"] - 0.01 and x["thirty_low"] < x["thirty_reported"] + 0.01
+        and x["chose"] < 0 and x["trimmed_low"] < 0
+        and all(x[f"pairs_raised_again_unseen_{share}_plain_high"] < 0 for share in ("some", "all"))
         and (x["again_raised_1"], x["again_low_1"]) == ("mixed", "contradicted")
         and {x[f"again_{level}_{number}"] for level in LEVELS for number in (2, 3)} == {"contradicted"},
         levels=True,
