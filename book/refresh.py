@@ -5,6 +5,7 @@ Images and HTML are not committed: the book makes them when it is built.
 """
 
 import textwrap
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -72,7 +73,8 @@ def draw_headline(path: Path) -> None:
 def write_answer(path: Path) -> None:
     """The README's answer: the introduction's sentences, between the lines that mark them."""
     points = [f"- {point}" for point in findings.answer()]
-    lines = [line for point in points for line in textwrap.wrap(point, 125, subsequent_indent="  ")]
+    wrap = partial(textwrap.wrap, width=125, subsequent_indent="  ", break_on_hyphens=False)
+    lines = [line for point in points for line in wrap(point)]
     before, _, rest = path.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
     path.write_text("\n".join([f"{before}{BEGIN}", *lines, f"{END}{after}"]))
