@@ -130,7 +130,8 @@ class WholeGrid:
         if said := self.unjudged((*core.REMATCH_SEEDS, *core.UNSEEN_SEEDS), core.UNSEEN_ENTRIES):
             print(said)
         else:
-            notebook.show(whole_grid.unseen(measured, runs), title="Lead over Standard CL on Test-OOD")
+            table = whole_grid.unseen(measured, runs).drop(columns=["method", "tau_min"])
+            notebook.show(table, {"weighted": "weighted pairs"}, title="Lead over Standard CL on Test-OOD")
 
     def show_rivals(self) -> None:
         """Display `rivals`."""
