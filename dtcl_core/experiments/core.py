@@ -1,4 +1,6 @@
-"""The preset `core`: full runs in parts, about a thousand behind claims and four hundred beside them. A part is asked for once the parts before it have their rows.
+"""The preset `core`: full runs in parts, about a thousand behind claims and four hundred beside them.
+
+A part is asked for once the parts before it have their rows.
 
 | part | what | seeds |
 |---|---|---|

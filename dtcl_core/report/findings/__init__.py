@@ -61,7 +61,8 @@ def said(name: str) -> Sentence:
 def answer() -> list[str]:
     """What the whole comes to, point by point (`ANSWER`); or, while some of the rows behind it are missing, how many."""
     found = {name: load(name) for name in ANSWER}
-    if missing := next((rows.missing for rows in found.values() if rows.missing), ""):
+    beside = load("whole_grid")  # whose rematch they tell too
+    if missing := next((rows.missing for rows in (*found.values(), beside) if rows.missing), ""):
         return [f"The main comparison is not complete ({missing})."]
     return [FINDINGS[name].sentence(rows) for name, rows in found.items()]
 
