@@ -1,5 +1,4 @@
-"""Run every chapter in place and keep its text outputs, which the tests compare; pin the rows they show; redraw the README's
-picture and write its answer.
+"""Run every chapter in place and keep its text outputs, which the tests compare; redraw the README's picture and write its answer.
 
 Images and HTML are not committed: the book makes them when it is built.
 """
@@ -81,7 +80,6 @@ def write_answer(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    results.Store().pin()  # what is shown now stays what is shown, whatever is copied beside it
     for chapter in sorted(BOOK.glob("*.ipynb")):
         print(f"running {chapter.name}", flush=True)
         refresh(chapter)

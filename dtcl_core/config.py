@@ -134,8 +134,8 @@ class Protocol(Checked):
     # --- data ---------------------------------------------------------------------------------------------------
     # Paper (appendix E); its main text says 23,100 images, which MNIST's 11,552 threes and fives cannot give.
     split_sizes: tuple[int, ...] = numbers((6930, 1154, 1154, 2310), low=2, length=4)
-    # open: clipping keeps a colour near its mean; a cast to uint8 would wrap 256 to black.
-    color_clipping: str = choice("clip", "wrap")
+    # open: clipping keeps a colour near its mean; a cast to uint8 would wrap 256 to black; floats would need neither.
+    color_clipping: str = choice("clip", "wrap", "none")
     # open: plain random splits; stratifying by digit moves a class share by about half a percent.
     stratified_splits: bool = choice(False, True)
     # open: "none" feeds [0, 1] as ToTensor gives it; "half" maps it to [-1, 1].
@@ -211,16 +211,17 @@ class Protocol(Checked):
     tau_min: float = number(0.01, above=True)
 
     # --- probes: they look at a trained encoder and change nothing of it --------------------------------------------
+    # `probe` is the value at which a field stands in the key of a training (`Run.training`), whatever its default is.
     # open: a linear classifier "on top of" the embedding, hence raw; scikit-learn's default penalty.
-    probe_features: str = choice("raw", "standardized", "l2", probe=True)
-    probe_l2: float = number(1.0, above=True, probe=True)
+    probe_features: str = choice("raw", "standardized", "l2", probe="raw")
+    probe_l2: float = number(1.0, above=True, probe=1.0)
     # open: labels drawn at random, each smaller subset part of the larger ones.
-    stratified_labels: bool = choice(False, True, probe=True)
+    stratified_labels: bool = choice(False, True, probe=False)
     nested_labels: bool = choice(True, False, probe=True)
     # open: the paper's accuracies at 1 and 10 % stand on one draw of labels, or do not say. Of more draws the mean is the metric.
-    label_draws: int = number(20, low=1, high=1000, probe=True, as_before=1)
+    label_draws: int = number(20, low=1, high=1000, probe=20, as_before=1)
     # open: domain labels cost nothing, so the domain probe is trained on the whole training set.
-    domain_probe_data: str = choice("train", "label_subset", probe=True)
+    domain_probe_data: str = choice("train", "label_subset", probe="train")
 
     # --- baselines ----------------------------------------------------------------------------------------------
     # open: the loss sees directions only, so a penalty on raw embeddings could be met by shrinking them.
@@ -263,6 +264,9 @@ class Protocol(Checked):
             raise ValueError(
                 f"batch_size must be at most the {self.split_sizes[0]} training images, got {self.batch_size}."
             )
+
+
+_FIXED_PROBES = {f.name: f.metadata["probe"] for f in dataclasses.fields(Protocol) if "probe" in f.metadata}
 
 
 def protocol_hash(protocol: Protocol) -> str:
@@ -358,10 +362,16 @@ class Run(Checked):
 
     @property
     def training(self) -> Run:
-        """The run with the default probes: runs that share it are trained once, and each is probed in its own way."""
-        fields = dataclasses.fields(self.protocol)
-        probes: dict[str, Any] = {f.name: f.default for f in fields if "probe" in f.metadata}
-        if all(getattr(self.protocol, name) == default for name, default in probes.items()):
+        """The run with fixed probes: runs that share it are trained once, and each is probed in its own way."""
+        return self._probed(_FIXED_PROBES)
+
+    @property
+    def training_keys(self) -> tuple[str, str]:
+        """The keys by which a file of encoders may name this run's training: today's, and that of one draw of labels."""
+        return self.training.key, self._probed({**_FIXED_PROBES, "label_draws": 1}).key
+
+    def _probed(self, probes: Mapping[str, Any]) -> Run:
+        if all(getattr(self.protocol, name) == value for name, value in probes.items()):
             return self
         return dataclasses.replace(self, protocol=dataclasses.replace(self.protocol, **probes))
 

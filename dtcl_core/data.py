@@ -40,7 +40,7 @@ COLORS = {
 
 
 class Split(NamedTuple):
-    """One split of the data: images [N, 3, 28, 28] float32 in [0, 1], labels [N] int64, domains [N] int64."""
+    """One split of the data: images [N, 3, 28, 28] float32 in [0, 1] (beyond it with colours that are not clipped), labels [N] int64, domains [N] int64."""
 
     images: torch.Tensor
     labels: torch.Tensor
@@ -103,12 +103,14 @@ def domain_color(domain: str | Sequence[float]) -> tuple[float, float, float]:
 
 
 def to_pixel_range(colors: np.ndarray, clipping: str) -> np.ndarray:
-    """Bring normal draws into 0..255: "clip" them, or let them "wrap" as a cast to uint8 would."""
+    """Bring normal draws into 0..255: "clip" them, let them "wrap" as a cast to uint8 would, or leave them ("none")."""
+    if clipping == "none":
+        return colors
     if clipping == "clip":
         return np.clip(colors, 0.0, 255.0)
     if clipping == "wrap":
         return np.mod(np.trunc(colors), 256.0)
-    raise ValueError(f"color_clipping must be 'clip' or 'wrap', got {clipping!r}.")
+    raise ValueError(f"color_clipping must be 'clip', 'wrap' or 'none', got {clipping!r}.")
 
 
 class ColoredDigits:
@@ -120,7 +122,7 @@ class ColoredDigits:
         digits: the classes; label c is ``digits[c]``.
         training_domains: names in `COLORS` or RGB triples; domain index d is the position here.
         validation_domain, test_domain: likewise; their indices follow those of the training domains.
-        color_clipping: "clip" or "wrap"; see `to_pixel_range`.
+        color_clipping: "clip", "wrap" or "none"; see `to_pixel_range`.
         stratified: keep the classes' proportions equal across the splits.
         sizes: images in train, validation, test_id, test_ood; None means the paper's for its digits, else 60/10/10/20 %.
         root, download: where torchvision finds (or puts) the whole of MNIST; needed for digits other than 3 and 5.
@@ -194,7 +196,7 @@ class ColoredDigits:
         return torch.from_numpy(self._images[self.index(split)]).float() / 255
 
     def colors(self, split: str) -> torch.Tensor:
-        """Colours [N, 3], float32 in [0, 1]."""
+        """Colours [N, 3], float32 in [0, 1] unless they are not clipped."""
         self.index(split)
         return torch.from_numpy(self._color[split]).float()
 

@@ -6,11 +6,9 @@ torn by us, and folders from several machines merge by copying. Its name ends wi
 survives what others may do to a file: a shard that is not as it was written is named in a warning, and so is each line of
 it that is not a complete row as it was written; such lines are left out.
 
-If a key has several rows, one wins by a stated rule: a pinned row first, then a finished run before a diverged one, then the
-older row, then the one whose digest sorts first. *Pinned* are the rows that the book shows: `pinned.txt` beside the shards'
-folder names each by its key and digest (`Store.pin`), so whatever is copied into the folder, and whatever it says of its age,
-changes no number that was shown before. Rows of one key that disagree are named in a warning (`Store.conflicts`): then
-somebody has to say which one is meant, and delete the other.
+If a key has several rows, one wins by a stated rule: a finished run before a diverged one, then the older row, then the one
+whose digest sorts first. Rows of one key that disagree are named in a warning (`Store.conflicts`): then somebody has to say
+which one is meant, and delete the other.
 """
 
 from __future__ import annotations
@@ -227,7 +225,6 @@ class Store:
     def __init__(self, path: str | Path | None = None):
         self.path = Path(path) if path is not None else default_path()
         self.rows_path = self.path / "rows"
-        self.pinned_path = self.path / "pinned.txt"
         self.traces_path = self.path / "traces"
         self.encoders_path = self.path / "encoders"
         self.checkpoints_path = self.path / ".checkpoints"
@@ -284,7 +281,6 @@ class Store:
                 otherwise they are the caller's own.
         """
         best: dict[str, tuple[tuple, dict[str, Any]]] = {}
-        pinned = self.pinned()
         self.conflicts = {}
         for shard, number, line in shard_lines(sorted(self.rows_path.glob("*.jsonl"))):
             try:
@@ -294,10 +290,8 @@ class Store:
                 continue
             if row is None:
                 continue
-            shown = row["digest"] in pinned.get(row["key"], ())
             row = {**in_todays_terms(row), "shard": shard.name}
-            shown = shown or row["digest"] in pinned.get(row["key"], ())
-            rank = (not shown, row["status"] != "ok", _age(row), row["digest"], shard.name)
+            rank = (row["status"] != "ok", _age(row), row["digest"], shard.name)
             held = best.get(row["key"])
             if held is not None and disagree(held[1], row):
                 before = self.conflicts.get(row["key"], (held[1]["shard"],))
@@ -310,27 +304,8 @@ class Store:
                 f"{' and '.join(names)} disagree about run {key}; the row of {shown} is shown. Delete the wrong one.",
                 stacklevel=2,
             )
-        for key in pinned.keys() & best.keys():
-            if best[key][1]["digest"] not in pinned[key]:
-                missing = f"the pinned row of run {key} is not here; that of {best[key][1]['shard']} is shown instead."
-                warnings.warn(missing, stacklevel=2)
         found = {key: row for key, (_, row) in best.items()}
         return found if shared else pickle.loads(pickle.dumps(found))
-
-    def pinned(self) -> dict[str, set[str]]:
-        """The digests of pinned rows, by key: mostly one each, and two where branches that pinned either were merged."""
-        found: dict[str, set[str]] = {}
-        if self.pinned_path.exists():
-            for line in self.pinned_path.read_bytes().decode("utf-8", errors="replace").splitlines():
-                key, _, digest_of_row = line.partition(" ")
-                found.setdefault(key, set()).add(digest_of_row)
-        return found
-
-    def pin(self) -> int:
-        """Pin every row that wins now, and no other; returns how many these are."""
-        rows = self.rows(shared=True)
-        write_whole("".join(f"{key} {rows[key]['digest']}\n" for key in sorted(rows)), self.pinned_path)
-        return len(rows)
 
     def add_encoders(self, encoder: Encoder, runs: Sequence[Run]) -> dict[str, str]:
         """Write a stack's networks and which run is which; returns what its rows tell of them. See `encoder_files`."""

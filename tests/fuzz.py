@@ -1,6 +1,6 @@
 """Damaged files, odd command lines, and kills where the trainer's harness (`faults.py`) does not look, by the hundred.
 
-    python tests/fuzz.py files --tries 1400      # rows, pins, traces, checkpoints, networks, own numbers, changed in some way
+    python tests/fuzz.py files --tries 1400      # rows, traces, checkpoints, networks, own numbers, changed in some way
     python tests/fuzz.py commands --tries 500    # command lines of words and values that fit, nearly fit or do not
     python tests/fuzz.py kills --tries 100       # while the trunk is compiled, networks are written, stores are merged
 
@@ -116,8 +116,8 @@ def read(store: Store, checkpoint: Path) -> dict[str, Any]:
     return found
 
 
-def outcome(store: Store, checkpoint: Path, sound: dict[str, Any], name: str) -> str:
-    """How a try ends with a file of that name, or whose damage is told under that name."""
+def outcome(store: Store, checkpoint: Path, sound: dict[str, Any], name: str, copied: bool = False) -> str:
+    """How a try ends with a file of that name; a sound row that was copied beside another may win, if that is told."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
@@ -126,7 +126,7 @@ def outcome(store: Store, checkpoint: Path, sound: dict[str, Any], name: str) ->
             print(f"{name}: {error!r}")
             return "failed"
     said = any(name in str(w.message) for w in told)
-    if any(found[key] != sound.get(key) for key in found):
+    if any(found[key] != sound.get(key) for key in found) and not (copied and said):
         return "silent"  # a number is not what it was: no word makes that good
     if len(found) < len(sound) and not said:
         return "silent"
@@ -134,10 +134,9 @@ def outcome(store: Store, checkpoint: Path, sound: dict[str, Any], name: str) ->
 
 
 def trained(folder: Path) -> tuple[Store, Path]:
-    """A store with three runs, pinned, each with a trace and a network, numbers of one's own, and a checkpoint on the way."""
+    """A store with three runs, each with a trace and a network, numbers of one's own, and a checkpoint on the way."""
     store, checkpoint = Store(folder / "store"), folder / "store" / "stack.pt"
     local.compute(RUNS, store, "cpu", record=lambda run: True, quiet=True)
-    store.pin()
     for number in range(3):
         add_shard([{"thing": number, "value": number / 7}], store.path / "own_data")
     stack = pretrain.Stack(RUNS, "cpu", record=True)
@@ -155,20 +154,19 @@ def fuzz_files(tries: int, rng: random.Random, folder: Path) -> dict[str, Counte
         "traces": sorted(store.traces_path.iterdir()),
         "networks": sorted(store.encoders_path.iterdir()),
         "checkpoints": [checkpoint],
-        "pins": [store.pinned_path],
         "own numbers": sorted((store.path / "own_data").iterdir()),
     }
     for number in range(tries):
         kind = (*kinds, "copied rows")[number % (len(kinds) + 1)]
         if kind == "copied rows":
             name = with_copied_row(store, rng)
-            end = outcome(store, checkpoint, sound, name)
+            end = outcome(store, checkpoint, sound, name, copied=True)
             (store.rows_path / name).unlink()
         else:
             path, others = rng.choice(kinds[kind]), [p for paths in kinds.values() for p in paths]
             whole = path.read_bytes()
             path.write_bytes(damaged(whole, rng.choice(others).read_bytes(), rng))
-            end = outcome(store, checkpoint, sound, "pinned" if kind == "pins" else path.name)
+            end = outcome(store, checkpoint, sound, path.name)
             path.write_bytes(whole)
         counts.setdefault(kind, Counter())[end] += 1
     return counts

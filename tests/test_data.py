@@ -62,6 +62,14 @@ def test_wrapping_takes_what_overflows_to_the_other_end():
     assert (wrapped.colors("test_ood")[over, 1] < 0.9).float().mean() > 0.97
 
 
+def test_colours_that_are_not_clipped_keep_their_spread():
+    clipped, free = ColoredDigits(seed=0), ColoredDigits(seed=0, color_clipping="none")
+    colors = free.colors("test_ood") * 255
+    assert torch.allclose(colors.std(0), torch.tensor(50.0), rtol=0.06)
+    assert torch.allclose(colors.mean(0), torch.tensor([0.0, 255, 0]), atol=4)
+    assert torch.equal(free.colors("train").clamp(0, 1), clipped.colors("train"))
+
+
 def test_seeds_differ_and_sigmas_share_their_draws():
     a, b = ColoredDigits(seed=0), ColoredDigits(seed=1)
     assert not np.array_equal(a.index("train"), b.index("train"))

@@ -342,6 +342,7 @@ def test_a_run_that_turns_to_nan_harms_no_neighbour(tiny):
         {"mmd_features": "raw"},
         {"dann_schedule": "ganin"},
         {"color_clipping": "wrap"},
+        {"color_clipping": "none"},
         {"stratified_splits": True},
     ],
     ids=str,

@@ -62,10 +62,10 @@ def read(row: dict[str, Any], folder: Path) -> Encoder:
         raise ValueError(f"{path.name} is not as it was written")
     run, place = Run.from_dict(row["run"]), row["encoder"].get("place")
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        keys = list(arrays[KEYS])
+        keys, wanted = list(arrays[KEYS]), run.training_keys
         if place is None:  # an early row: it is found by the key of its training
-            place = keys.index(run.training.key) if run.training.key in keys else -1
-        if not isinstance(place, int) or not 0 <= place < len(keys):
+            place = next((keys.index(key) for key in wanted if key in keys), -1)
+        if not isinstance(place, int) or not 0 <= place < len(keys) or keys[place] not in wanted:
             raise ValueError(f"{path.name} holds other runs")
         encoder = Encoder([run.seed], run.protocol, run.projector, run.projector_dim)
         state = {name: torch.from_numpy(arrays[name][place : place + 1].copy()) for name in encoder.state_dict()}

@@ -185,41 +185,6 @@ def core_hours(folder: Path | None = None) -> float:
     return epochs * best(frame, name) / 3600
 
 
-def rows_pace(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """What stored rows took on one thread of each processor, whatever else it did: full runs by the trunk, without colour jitter.
-
-    Args:
-        rows: as from `results.Store.rows`.
-
-    Returns:
-        Columns: processor, runs, seconds a run-epoch (median), lower and upper quartile, and core-hours of `papers_runs` at that pace.
-    """
-    took: dict[str, list[float]] = {}
-    for row in rows:
-        run, was = Run.from_dict(row["run"]), row["provenance"]
-        if was.get("trunk") and was.get("threads") == 1 and run.protocol.epochs == Protocol().epochs:
-            if not ALL_METHODS[run.method].jitter and was["stack"] >= FULL_STACK:
-                took.setdefault(was["device_name"], []).append(was["seconds"] / run.protocol.epochs)
-    epochs = sum(run.protocol.epochs for run in papers_runs())
-    lines = []
-    for processor, paces in sorted(took.items()):
-        low, middle, high = np.quantile(paces, [0.25, 0.5, 0.75])
-        lines.append((processor, len(paces), middle, low, high, epochs * middle / 3600))
-    columns = ["processor", "runs", "seconds a run-epoch", "lower quartile", "upper quartile", "core-hours"]
-    return pd.DataFrame(lines, columns=columns)
-
-
-def promised(pace: pd.DataFrame, folder: Path | None = None) -> str:
-    """What rows took beside what the benchmark of their processor says, a sentence on `rows_pace`; empty if one is missing."""
-    frame = load("cpu", folder)
-    mine = pace[pace.processor.isin(frame.machine)] if len(frame) else pace[:0]
-    seconds = best(frame, "paper's runs, one thread")
-    if mine.empty or np.isnan(seconds):
-        return ""
-    ratio, processor = mine["seconds a run-epoch"].iloc[0] / seconds, mine.processor.iloc[0]
-    return f"{processor}: half of its rows took no more than {ratio:.2f} times what the benchmark says."
-
-
 def trunk_over_floor(folder: Path | None = None) -> float:
     """The trunk's time, forward and backward, over what its multiplications take on one thread; NaN if not measured."""
     parts = load("cpu_parts", folder)

@@ -405,7 +405,6 @@ def test_the_code_of_a_page_in_markdown_runs(page, monkeypatch):
         "results/traces/a.json",
         "results/own_data/a.jsonl",
         "results/encoders/a.npz",
-        "results/pinned.txt",
         "benchmarks/cuda.csv",
         "tests/test_properties.py",
         "DTCL_RESULTS",

@@ -455,6 +455,7 @@ def test_jittered_images_are_those_of_augment(library):
     generator = torch.Generator().manual_seed(0)
     gray = torch.rand(count, 28, 28, generator=generator) * (torch.rand(count, 28, 28, generator=generator) > 0.5)
     tint = torch.rand(count, 3, generator=generator)
+    tint[70:140] = 4 * tint[70:140] - 2  # colours that are not clipped
     tint[:40], tint[40:60], tint[60:70] = torch.tensor([1.0, 0, 0]), torch.tensor([0.5, 0.5, 0.5]), 0.0
     factors, order = augment.random_color_jitter(count, (0.8, 0.8, 0.8, 0.5), 0.9, (0, "jitter"))
     painted = (gray[:, None] * tint[:, :, None, None]).contiguous()

@@ -361,6 +361,7 @@ CHANGES = [
     {"discriminator_mode": "train"},
     {"discriminator_mode": "train", "discriminator_inputs": "augmented"},
     {"symmetric": True},
+    {"color_clipping": "none"},
 ]
 
 

@@ -290,31 +290,3 @@ def test_a_cores_peak_is_no_less_than_what_a_product_reaches(benchmarks):
     if peak is None:
         pytest.skip("no AVX-512, or no compiler")
     assert peak > 1e9, "a processor with such vectors does more than a billion operations a second"
-
-
-def test_the_pace_of_rows_is_that_of_full_stacks_on_one_thread(tmp_path):
-    def row(seconds, method="standard", epochs=400, **was):
-        run = Run(method, 0.1, protocol=Protocol(epochs=epochs)).to_dict()
-        origin = {"seconds": seconds, "threads": 1, "stack": 12, "trunk": "native", "device_name": "A"} | was
-        return {"run": run, "provenance": origin}
-
-    rows = [row(80.0), row(100.0), row(160.0), row(40.0, device_name="B")]
-    others = [
-        row(9.0, epochs=60),
-        row(9.0, threads=2),
-        row(9.0, stack=1),
-        row(9.0, trunk=None),
-        row(9.0, "color_jitter"),
-    ]
-    table = benchmarked.rows_pace([*rows, *others]).set_index("processor")
-    assert table.runs.to_dict() == {"A": 3, "B": 1}
-    assert table.loc["A", "seconds a run-epoch"] == 0.25 and table.loc["A", "lower quartile"] == pytest.approx(0.225)
-    assert table.loc["B", "core-hours"] == pytest.approx(7050 * 400 * 0.1 / 3600)
-    assert benchmarked.rows_pace([]).empty and benchmarked.promised(benchmarked.rows_pace([])) == ""
-    lines = pd.DataFrame({"contender": ["paper's runs, one thread"], "median_s": [0.2], "machine": ["A"]})
-    lines.to_csv(tmp_path / "cpu.csv", index=False)
-    assert benchmarked.promised(table.reset_index(), tmp_path).startswith(
-        "A: half of its rows took no more than 1.25 times"
-    )
-    lines.assign(machine="C").to_csv(tmp_path / "cpu.csv", index=False)
-    assert benchmarked.promised(table.reset_index(), tmp_path) == "", "of another processor"
