@@ -9,7 +9,8 @@ Where things are, in the order in which a number travels:
 a number is     in            modules
 =============== ============= ========================================================================================
 asked           `experiments` `registry` (each table and figure as a list of runs), `core` (full runs, part by part),
-                              `readings` (candidates of the calibration), `open_choices`, `weight_choices`
+                              `candidates` (for what the paper leaves open), `readings`, `open_choices`,
+                              `weight_choices`
 trained         the core      `config` (what a run is), `data`, `augment` (views), `encoder`, `losses`, `methods`
                               (which loss is which), `logistic` and `discriminator` (solvers), `keyed` (randomness),
                               `pretrain`, `evaluate`
@@ -24,7 +25,8 @@ stored          the core      `results` (rows), `traces` (temperatures by epoch)
                               all)
 concluded       `analysis`    `verdicts` (the rule), on `contrasts` of `claims` and `restated_claims`, at each of
                               `tau_min_levels`, tried by `operating_characteristics`; `selection`, `intervals`,
-                              `reported` (the paper's numbers); of the open choices `calibration`, `specifications`
+                              `reported` (the paper's numbers); of the open choices `inference`, `calibration`,
+                              `specifications`
                               (the effect under each), `unstated` (each choice alone), `whole_grid`, of the first reading
                               `weight_effects`, `sensitivity`, `first_verdicts`; `learned` (what encoders show),
                               `summed_again` (a misfit by another way)

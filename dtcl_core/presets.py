@@ -38,7 +38,7 @@ PRESETS = {
 # The experiments; `experiments.REGISTRY` says which runs each needs.
 EXPERIMENTS = (
     "main_table", "sigma_ablation", "label_fractions", "temperature", "model_selection", "global_vs_batch",
-    "projector_head", "effective_temperature", "encoders", "calibration", "sensitivity", "weight_choices",
+    "projector_head", "effective_temperature", "encoders", "readings", "calibration", "sensitivity", "weight_choices",
     "questions", "whole_grid", "adding_a_method", "heads_and_temperatures", "claims",
 )  # fmt: skip
 ENGINES = ("local", "ray")

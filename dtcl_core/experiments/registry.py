@@ -17,7 +17,7 @@ from ..checks import checked_choice, checked_number, closest
 from ..config import SIGMAS, TAU_ALPHAS, Protocol, Run
 from ..methods import ALL_METHODS, METHODS
 from ..presets import PRESETS
-from . import core, open_choices, readings, weight_choices
+from . import candidates, core, open_choices, readings, weight_choices
 
 MAX_SEEDS = core.FRESH_SEED  # more are a slip of the keyboard
 
@@ -310,6 +310,16 @@ REGISTRY = {
             parts=(*SEARCHED, "third", "fresh"),
             in_claims=False,
             selects=False,
+        ),
+        Experiment(
+            "readings",
+            "what the paper leaves open, inferred from what it reports",
+            candidates.settings,
+            candidates.NETWORK_SEEDS[0],
+            len(candidates.NETWORK_SEEDS),
+            in_claims=False,
+            selects=False,
+            whole=candidates.asked,
         ),
         Experiment(
             "calibration",

@@ -1,0 +1,130 @@
+"""The rule that chooses what the paper leaves open, on made-up rows and beside a computation of its own."""
+
+import numpy as np
+import pytest
+
+from dtcl_core.analysis import inference, reported
+from dtcl_core.experiments import candidates as of
+from dtcl_core.results import Store
+
+NETWORKS = of.NETWORKS[:3]
+
+
+def made_up(candidates, stage, seeds, off, noise=0.02, diverged=()):
+    """Rows whose accuracies are what the paper reports, off by so much for each candidate, with noise over seeds and draws."""
+    rows, rng = {}, np.random.default_rng(0)
+    for candidate, error in zip(candidates, off, strict=True):
+        for number, configuration in enumerate(stage.configurations):
+            anchors = [a for a in stage.anchors if number in a.configurations]
+            for seed in seeds:
+                draws = {str(f): {m: [0.5] * 20 for m in ("validation", "test_id", "test_ood", "d_test_id")} for f in (0.01, 0.1)}
+                draws["1.0"] = {m: [0.5] for m in ("validation", "test_id", "test_ood", "d_test_id")}
+                for a in anchors:
+                    value = a.reported + error + noise * rng.normal()
+                    count = len(draws[str(a.label_fraction)][a.metric])
+                    draws[str(a.label_fraction)][a.metric] = list(value + 0.01 * rng.normal(size=count))
+                if anchors[0].metric != "validation":  # the first configuration of a method is selected
+                    draws["0.01"]["validation"] = [0.9 - 0.1 * (number - anchors[0].configurations[0])] * 20
+                key = candidate.run(configuration, seed).key
+                rows[key] = {"draws": draws, "status": "diverged" if key in diverged else "ok"}
+    return rows
+
+
+def test_the_anchors_are_those_that_the_rule_names():
+    first, second = inference.networks(), inference.weights()
+    assert len(first.anchors) == 35 and len(second.anchors) == 20
+    assert {a.method for a in first.anchors} == {"standard", "same_domain", "mmd", "dann", "color_jitter"}
+    assert {a.metric for a in second.anchors} == {"validation"} and {a.label_fraction for a in second.anchors} == {0.01}
+    for anchor, cell in zip(second.anchors, second.configurations):
+        whole = reported.temperature_tables()
+        line = whole[(whole.method == cell["method"]) & (whole.tau_alpha == cell["tau_alpha"]) & (whole.tau_beta == cell["tau_beta"])]
+        assert anchor.reported == line[line.metric == "validation"].value.item()
+
+
+def test_runs_have_the_size_of_the_design_and_share_what_no_floor_reaches():
+    assert len(of.runs(of.NETWORKS, of.NETWORK_CONFIGURATIONS, of.NETWORK_SEEDS)) == 280
+    weights = of.weight_candidates([of.NETWORKS[0].name])
+    both = of.runs(weights[:2], of.WEIGHT_CONFIGURATIONS, [100])
+    assert len(both) == 2 * 20 - 2 * 4, "of ten configurations four are above both floors"
+    assert {run.protocol.tau_min for run in both} == {0.05, 0.01}
+    assert len({c.name for c in of.weight_candidates([n.name for n in of.NETWORKS[:2]])}) == 12
+
+
+def test_the_misfit_is_that_of_its_definition():
+    stage, seeds = inference.networks(), (100, 101, 102)
+    rows = made_up(NETWORKS, stage, seeds, (0.0, 0.05, -0.02), noise=0.03)
+    comparison = inference.Comparison(stage, inference.available(NETWORKS, stage, rows, seeds))
+    expected = {}
+    table = {}
+    for candidate in NETWORKS:
+        for a in stage.anchors:
+            first = stage.configurations[a.configurations[0]]
+            values = [rows[candidate.run(first, s).key]["draws"][str(a.label_fraction)][a.metric] for s in seeds]
+            table[candidate.name, a] = (
+                np.mean([np.mean(v) for v in values]),
+                np.var([np.mean(v) for v in values], ddof=1),
+                np.mean([np.var(v, ddof=1) if len(v) > 1 else 0 for v in values]),
+            )
+    for candidate in NETWORKS:
+        z = []
+        for a in stage.anchors:
+            pooled = [table[other.name, a] for other in NETWORKS]
+            draw = np.mean([d for *_, d in pooled])
+            seed = max(0, np.mean([b for _, b, _ in pooled]) - draw / 20)
+            scale = ((seed + draw) / 5 + seed / 3 + draw / 60) ** 0.5
+            z.append(min(4, abs(table[candidate.name, a][0] - a.reported) / scale))
+        expected[candidate.name] = np.mean(np.square(z)) ** 0.5
+    assert comparison.misfits() == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_truth_has_a_misfit_of_about_one_and_is_taken_unless_another_is_alike():
+    stage, seeds = inference.networks(), of.NETWORK_SEEDS + of.MORE_NETWORK_SEEDS
+    rows = made_up(NETWORKS, stage, seeds, (0.2, 0.0, 0.0001), noise=0.03)
+    comparison = inference.compared(NETWORKS, stage, rows)
+    assert comparison is not None and comparison.n == 2
+    assert inference.two_best(comparison) == (NETWORKS[1].name, NETWORKS[2].name)
+    both = inference.compared(NETWORKS, stage, rows, inference.two_best(comparison))
+    assert both is not None and both.n == 6
+    assert all(value < 1.3 for value in both.misfits().values())
+    assert both.alike() == (NETWORKS[1].name, NETWORKS[2].name), "in the list's order"
+    worse = made_up(NETWORKS, stage, seeds, (0.2, 0.1, 0.0), noise=0.03)
+    both = inference.compared(NETWORKS, stage, worse, inference.two_best(comparison))
+    assert both is not None and both.alike() == (NETWORKS[2].name,)
+
+
+def test_nothing_is_compared_while_a_run_lacks_and_a_diverged_one_is_chance():
+    stage, seeds = inference.networks(), of.NETWORK_SEEDS
+    rows = made_up(NETWORKS, stage, seeds, (0.0, 0.0, 0.0))
+    lost = NETWORKS[0].run(stage.configurations[0], 101).key
+    assert inference.compared(NETWORKS, stage, {k: v for k, v in rows.items() if k != lost}) is None
+    ill = inference.measured(NETWORKS[0], stage, {**rows, lost: {"status": "diverged"}}, seeds)
+    assert ill.validation[0, 1] == 0.5 and ill.mean[0, 0, 1] == 0.5 and ill.draw[0, 0, 1] == 0.0
+
+
+def test_validation_alone_selects_and_again_in_every_resample():
+    stage, seeds = inference.networks(), of.NETWORK_SEEDS
+    rows = made_up(NETWORKS, stage, seeds, (0.0, 0.0, 0.0))
+    second = NETWORKS[0].run(stage.configurations[1], 101).key
+    rows[second]["draws"]["0.01"]["validation"] = [0.99] * 20  # the better one on the second seed, worse on both
+    found = inference.measured(NETWORKS[0], stage, rows, seeds)
+    both, other = (found.at(stage.anchors, np.array(s))[0][0] for s in ([0, 1], [1, 1]))
+    assert both.mean() == pytest.approx(found.mean[0, 0].mean()) or both.mean() == pytest.approx(found.mean[0, 1].mean())
+    assert other[0] == found.mean[0, 1, 1]
+
+
+def test_the_choices_written_down_are_those_of_the_committed_rows():
+    rows = Store().rows()
+    first = inference.compared(of.NETWORKS, inference.networks(), rows)
+    if of.BEST_NETWORKS or first is not None:
+        assert of.BEST_NETWORKS == inference.two_best(first)
+    both = inference.compared(of.NETWORKS, inference.networks(), rows, of.BEST_NETWORKS) if of.BEST_NETWORKS else None
+    if of.TAKEN_NETWORKS or both is not None:
+        assert of.TAKEN_NETWORKS == both.alike()
+    weights = of.weight_candidates(of.TAKEN_NETWORKS)
+    second = inference.compared(weights, inference.weights(), rows)
+    if of.BEST_WEIGHTS or second is not None:
+        assert of.BEST_WEIGHTS == inference.two_best(second)
+    last = inference.compared(weights, inference.weights(), rows, of.BEST_WEIGHTS) if of.BEST_WEIGHTS else None
+    if of.CHOSEN is not None or last is not None:
+        (taken,) = [c for c in weights if c.name == last.alike()[0]]
+        assert of.CHOSEN == {**of.FIXED, **taken.changes}
