@@ -16,13 +16,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import combinations
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
-from torch.nn import functional as F
 
 
 def _check_views(z: Tensor, z_pos: Tensor, positive: Tensor | None) -> None:
@@ -49,6 +46,15 @@ def _per_run(value: float | Tensor, like: Tensor) -> Tensor:
     return torch.as_tensor(value, dtype=like.dtype, device=like.device)[..., None, None]
 
 
+def directions(z: Tensor) -> Tensor:
+    """Embeddings z [..., N, k] scaled to unit length; one of all zeros has no direction: it stays, and gets no gradient.
+
+    (`torch.nn.functional.normalize` gives it one of 1e12, which ends training in half precision.)
+    """
+    length = z.norm(dim=-1, keepdim=True)
+    return z / length.masked_fill(length < 1e-12, torch.inf).expand_as(z)
+
+
 def cosine_similarity(z: Tensor, z_pos: Tensor) -> Tensor:
     """Cosines [..., N, M] of every anchor z [..., N, k] with every z_pos [..., M, k], in float32 or better.
 
@@ -56,7 +62,7 @@ def cosine_similarity(z: Tensor, z_pos: Tensor) -> Tensor:
     """
     with torch.autocast(z.device.type, enabled=False):
         z, z_pos = (t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in (z, z_pos))
-        return F.normalize(z, dim=-1) @ F.normalize(z_pos, dim=-1).transpose(-1, -2)
+        return directions(z) @ directions(z_pos).transpose(-1, -2)
 
 
 def anchor_losses(
@@ -232,14 +238,17 @@ class _KernelSum(torch.autograd.Function):
     """sum_ij a_i a_j sum_b exp(-|z_i - z_j|^2 / (2 b^2)); z [..., N, k], a [..., N], which gets no gradient.
 
     The gradient is made on the way forward, in two passes over [..., N, N] where autograd takes a dozen. A kernel whose
-    exponent is 2^m times that of the one before is that one squared m times, which costs less than an exponential.
+    exponent is 2^m times that of the one before is that one squared m times, which costs less than an exponential. Where a
+    gradient of the gradient is asked for, autograd takes over.
     """
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, z: Tensor, a: Tensor, bandwidths: Sequence[float]) -> Tensor:
+    def forward(z: Tensor, a: Tensor, bandwidths: Sequence[float]) -> tuple[Tensor, Tensor]:
         z = z - z.mean(-2, keepdim=True)  # distances stay, and lose fewer digits
         squared = z.square().sum(-1)
-        distance = (2 * z @ z.transpose(-1, -2)).sub_(squared[..., :, None]).sub_(squared[..., None, :]).clamp_(max=0)
+        distance = (2 * z @ z.transpose(-1, -2)).sub_(squared[..., :, None]).sub_(squared[..., None, :]).clamp_max_(0)
         kernel, slope = torch.zeros_like(distance), torch.zeros_like(distance)
         term, before = distance, 0.0
         for b in sorted(bandwidths, reverse=True):
@@ -247,30 +256,54 @@ class _KernelSum(torch.autograd.Function):
             doublings = math.log2(rate / before) if before else 0.5
             if doublings == int(doublings):
                 for _ in range(int(doublings)):
-                    term.square_()
+                    term.mul_(term)
             else:
                 term = torch.exp(distance * rate)
             kernel += term
             slope.add_(term, alpha=-rate)
             before = rate
         by_row = slope @ torch.cat([a[..., None], a[..., None] * z], -1)
-        ctx.save_for_backward(4 * a[..., None] * (by_row[..., :1] * z - by_row[..., 1:]))
-        return torch.einsum("...i,...ij,...j->...", a, kernel, a)
+        by_z = 4 * a[..., None] * (by_row[..., :1] * z - by_row[..., 1:])
+        return torch.einsum("...i,...ij,...j->...", a, kernel, a), by_z
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        (by_z,) = ctx.saved_tensors
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Sequence[float]], output: tuple[Tensor, Tensor]) -> None:
+        z, a, ctx.bandwidths = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(z, a, output[1])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, None, None]:
+        z, a, by_z = ctx.saved_tensors
+        if torch.is_grad_enabled():  # the graph of this gradient is wanted
+            difference = z[..., :, None, :] - z[..., None, :, :]
+            squared = difference.square().sum(-1)
+            rates = [1 / (2.0 * b * b) for b in ctx.bandwidths]
+            slope = sum((-rate * torch.exp(-rate * squared) for rate in rates), torch.zeros_like(squared))
+            by_z = 4 * torch.einsum("...i,...j,...ij,...ijk->...ik", a, a, slope, difference)
         return gradient[..., None, None] * by_z, None, None
 
 
-def _signed_kernel_sum(z: Tensor, a: Tensor, bandwidths: Sequence[float]) -> Tensor:
-    """sum_ij a_i a_j sum_b exp(-|z_i - z_j|^2 / (2 b^2)), [...]; z [..., N, k], a [..., N]."""
+def _check_bandwidths(bandwidths: Sequence[float]) -> None:
     if not len(bandwidths):
         raise ValueError("bandwidths must be one or more numbers, got none.")
     for bandwidth in bandwidths:
         _check_positive("each of bandwidths", bandwidth)
-    return _KernelSum.apply(z, a.to(z.dtype), tuple(bandwidths))
+
+
+def _signed_kernel_sum(z: Tensor, a: Tensor, bandwidths: Sequence[float]) -> Tensor:
+    """sum_ij a_i a_j sum_b exp(-|z_i - z_j|^2 / (2 b^2)), [...]; z [..., N, k], a [..., N]."""
+    _check_bandwidths(bandwidths)
+    return _KernelSum.apply(z, a.to(z.dtype), tuple(bandwidths))[0]
+
+
+def _kernels(z: Tensor, bandwidths: Sequence[float]) -> Tensor:
+    """sum_b exp(-|z_i - z_j|^2 / (2 b^2)) of all pairs, [..., N, N]; z [..., N, k]."""
+    _check_bandwidths(bandwidths)
+    z = z - z.mean(-2, keepdim=True)
+    squared = z.square().sum(-1)
+    distance = (squared[..., :, None] + squared[..., None, :] - 2 * z @ z.transpose(-1, -2)).clamp(min=0)
+    return torch.stack([torch.exp(distance * (-0.5 / (b * b))) for b in bandwidths]).sum(0)
 
 
 def mmd(x: Tensor, y: Tensor, bandwidths: Sequence[float]) -> Tensor:
@@ -294,39 +327,56 @@ def mmd(x: Tensor, y: Tensor, bandwidths: Sequence[float]) -> Tensor:
     return _signed_kernel_sum(torch.cat([x, y], -2), signs, bandwidths)
 
 
-def domain_mmd(z: Tensor, domains: Tensor, num_domains: int, bandwidths: Sequence[float]) -> Tensor:
+def domain_mmd(
+    z: Tensor, domains: Tensor, num_domains: int, bandwidths: Sequence[float], *, unbiased: bool = False
+) -> Tensor:
     """Mean of `mmd` over those pairs of domains that both have an example in the batch; 0 if there is no such pair.
 
-    Examples of an unknown domain, a negative number, do not count.
+    Examples of an unknown domain, a negative number, do not count. The cost does not depend on the number of domains.
 
     Args:
         z: [..., N, k] embeddings.
         domains: [..., N] domain of each, less than num_domains.
         num_domains: N_D.
         bandwidths: see `mmd`.
+        unbiased: leave each example's similarity with itself out (Gretton et al. 2012, Eq. 3), so that the mean over batches does
+            not depend on how many examples a domain has; may be negative. A domain then needs two examples to count.
 
     Returns:
         [...].
     """
     member = (domains[..., None] == torch.arange(num_domains, device=z.device)).to(z.dtype)
     count = member.sum(-2, keepdim=True)
-    share = (member / count.clamp(min=1)).expand(*z.shape[:-1], num_domains)
-    total, present = z.new_zeros(z.shape[:-2]), z.new_zeros(z.shape[:-2])
-    for a, b in combinations(range(num_domains), 2):
-        both = ((count[..., 0, a] > 0) & (count[..., 0, b] > 0)).to(z.dtype)
-        total = total + both * _signed_kernel_sum(z, share[..., a] - share[..., b], bandwidths)
-        present = present + both
-    return total / present.clamp(min=1)
+    present = (count > int(unbiased)).to(z.dtype)
+    share = (member * present / count.clamp(min=1)).expand(*z.shape[:-1], num_domains)
+    number = present[..., 0, :].sum(-1)
+    if num_domains == 2 and not unbiased:
+        return (number == 2).to(z.dtype) * _signed_kernel_sum(z, share[..., 0] - share[..., 1], bandwidths)
+    means = share.transpose(-1, -2) @ _kernels(z, bandwidths) @ share  # of each pair of domains
+    within = means.diagonal(dim1=-2, dim2=-1)
+    between = means.sum((-1, -2)) - within.sum(-1)
+    if unbiased:
+        size = count[..., 0, :]
+        within = present[..., 0, :] * (size * within - len(bandwidths)) / (size - 1).clamp(min=1)
+    total = (number - 1) * within.sum(-1) - between
+    return total / (number * (number - 1) / 2).clamp(min=1)
 
 
 class _ReverseGradient(torch.autograd.Function):
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, scale: Tensor) -> Tensor:
-        ctx.save_for_backward(scale)
+    def forward(x: Tensor, scale: Tensor) -> Tensor:
         return x.view_as(x)
 
     @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[1])
+
+    @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        if torch.is_grad_enabled():
+            raise RuntimeError("a reversed gradient has no gradient: it takes no create_graph=True and no torch.func.grad.")
         (scale,) = ctx.saved_tensors
         return -scale[..., None, None] * gradient, None
 

@@ -135,7 +135,7 @@ def mmd_penalty(batch: Batch) -> Tensor:
     """lambda times the MMD between the domains, [R] (Li et al. 2018)."""
     z, domains = batch.penalised()
     if batch.mmd_features == "l2":
-        z = torch.nn.functional.normalize(z, dim=-1)
+        z = losses.directions(z)
     assert batch.lambda_ is not None
     return batch.lambda_ * losses.domain_mmd(z, domains, batch.num_domains, batch.mmd_bandwidths)
 
@@ -144,7 +144,7 @@ def dann_penalty(batch: Batch) -> Tensor:
     """The adversary's cross entropy [R], reversed times lambda for the encoder (Ganin et al. 2016)."""
     z, domains = batch.penalised()
     if batch.dann_features == "l2":
-        z = torch.nn.functional.normalize(z, dim=-1)
+        z = losses.directions(z)
     assert batch.adversary is not None and batch.lambda_ is not None
     return losses.adversarial_loss(z, domains, *batch.adversary, batch.lambda_)
 

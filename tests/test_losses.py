@@ -226,11 +226,91 @@ def test_mmds_own_gradient_is_the_one_that_autograd_finds(bandwidths):
         assert torch.allclose(mine, theirs, rtol=1e-9, atol=1e-12)
 
 
-def test_mmd_has_no_second_derivative():
-    z = embeddings(6, 2).requires_grad_()
-    (first,) = torch.autograd.grad(losses.mmd(z[:3], z[3:], (1.0,)), z, create_graph=True)
-    with pytest.raises(RuntimeError):
-        first.sum().backward()
+def objectives():
+    """Every loss and penalty of this module as a function of embeddings z [8, 3] in float64."""
+    domains, three, w = torch.arange(8) % 2, torch.arange(8) % 3, torch.rand(8, 8, dtype=torch.float64)
+    other = embeddings(8, 3, seed=9)
+    return {
+        "info_nce": lambda z: losses.info_nce(z, other, 0.3),
+        "several positives": lambda z: losses.info_nce(z, z, 0.3, positive=losses.same_domain(domains)),
+        "same_domain_info_nce": lambda z: losses.same_domain_info_nce(z, other, domains, 0.3),
+        "domain_weighted_info_nce": lambda z: losses.domain_weighted_info_nce(z, other, w, 0.3, 0.2, 0.05, 2),
+        "weight": lambda z: losses.info_nce(z, other, 0.3, weight=w),
+        "anchor_tau": lambda z: losses.info_nce(z, other, 0.3, anchor_tau=w[0] + 0.1),
+        "mmd": lambda z: losses.mmd(z[:3], z[3:], (0.5, 1.0)),
+        "domain_mmd": lambda z: losses.domain_mmd(z, domains, 2, (0.5, 1.0)),
+        "domain_mmd of three": lambda z: losses.domain_mmd(z, three, 3, (0.5, 1.0)),
+        "domain_mmd, unbiased": lambda z: losses.domain_mmd(z, domains, 2, (0.5, 1.0), unbiased=True),
+    }
+
+
+@pytest.mark.parametrize("name", objectives())
+def test_gradients_of_gradients_are_right(name):
+    objective, z = objectives()[name], embeddings(8, 3).requires_grad_()
+    assert torch.autograd.gradgradcheck(objective, (z,))
+    (first,) = torch.autograd.grad(objective(z), z, create_graph=True)
+    (kept,) = torch.autograd.grad(objective(z), z)
+    assert torch.allclose(first, kept, rtol=1e-9, atol=1e-12), "the same gradient, with or without a graph"
+
+
+@pytest.mark.parametrize("name", objectives())
+def test_functional_transforms_give_the_same_values_and_gradients(name):
+    objective, batch = objectives()[name], torch.stack([embeddings(8, 3, seed=s) for s in range(3)])
+    assert torch.allclose(torch.func.vmap(objective)(batch), torch.stack([objective(z) for z in batch]))
+    for z, found in zip(batch, torch.func.vmap(torch.func.grad(objective))(batch), strict=True):
+        z = z.clone().requires_grad_()
+        assert torch.allclose(found, torch.autograd.grad(objective(z), z)[0])
+
+
+@pytest.mark.parametrize("by", ["create_graph", "torch.func"])
+def test_a_reversed_gradient_refuses_to_be_differentiated(by):
+    z, weight, bias = embeddings(8, 3).requires_grad_(), embeddings(2, 3), torch.zeros(2, dtype=torch.float64)
+
+    def term(z):
+        return losses.adversarial_loss(z, torch.arange(8) % 2, weight, bias, 0.7)
+
+    with pytest.raises(RuntimeError, match="a reversed gradient has no gradient"):
+        torch.func.grad(term)(z) if by == "torch.func" else torch.autograd.grad(term(z), z, create_graph=True)
+
+
+@pytest.mark.parametrize("name", ["info_nce", "same_domain_info_nce", "domain_weighted_info_nce", "several positives"])
+def test_an_embedding_without_a_direction_gets_no_gradient(name):
+    z = embeddings(8, 3)
+    z[2] = 0.0
+    z.requires_grad_()
+    (gradient,) = torch.autograd.grad(objectives()[name](z), z)
+    assert not gradient[2].any() and gradient.isfinite().all() and gradient[:2].abs().sum() > 0
+    unit = losses.directions(z.detach())
+    assert torch.equal(unit, F.normalize(z.detach(), dim=-1))
+
+
+def test_domain_mmd_costs_no_more_with_more_domains_and_is_the_same():
+    z, domains = embeddings(24, 4), torch.arange(24) % 5
+    few = losses.domain_mmd(z, domains, 5, (0.5, 1.0))
+    assert torch.allclose(losses.domain_mmd(z, domains * 20, 243, (0.5, 1.0)), few)
+    pairs = [losses.mmd(z[domains == a], z[domains == b], (0.5, 1.0)) for a in range(5) for b in range(a)]
+    assert torch.allclose(few, torch.stack(pairs).mean())
+
+
+def test_the_unbiased_mmd_leaves_out_each_example_with_itself():
+    z, domains = embeddings(9, 3), torch.tensor([0, 0, 0, 0, 1, 1, 1, 2, -1])  # the one of domain 2 and the unknown do not count
+
+    def mean_kernel(a, b, own):
+        k = torch.exp(-torch.cdist(a, b).square() / 2)
+        return (k.sum() - k.trace()) / (len(a) * (len(a) - 1)) if own else k.mean()
+
+    x, y = z[:4], z[4:7]
+    expected = mean_kernel(x, x, True) + mean_kernel(y, y, True) - 2 * mean_kernel(x, y, False)
+    assert torch.allclose(losses.domain_mmd(z, domains, 3, (1.0,), unbiased=True), expected)
+    assert losses.domain_mmd(z[6:], domains[6:], 3, (1.0,), unbiased=True).item() == 0.0
+
+
+@pytest.mark.parametrize("sizes", [(2, 62), (32, 32)])
+def test_the_mean_of_the_unbiased_mmd_of_like_domains_is_zero_whatever_their_sizes(sizes):
+    generator, domains = torch.Generator().manual_seed(0), torch.repeat_interleave(torch.arange(2), torch.tensor(sizes))
+    z = losses.directions(torch.randn(4000, 64, 4, generator=generator))
+    each = losses.domain_mmd(z, domains.expand(4000, -1), 2, (0.25, 0.5, 1.0, 2.0), unbiased=True)
+    assert abs(each.mean()) < 4 * each.std() / 4000**0.5
 
 
 def test_mmd_of_a_sample_with_itself_is_zero():

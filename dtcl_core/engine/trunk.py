@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from ..config import Protocol
@@ -268,8 +267,9 @@ class _Blocks(torch.autograd.Function):
         return out, *moments
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor, *_: Any) -> Any:
+        if torch.is_grad_enabled():
+            raise RuntimeError("the trunk for CPUs has no gradients of gradients; train with trunk=\"pytorch\".")
         trunk, counts, kernels = ctx.trunk, ctx.counts, ctx.kernels
         (out,) = ctx.saved_tensors
         first, shift, wide, spread, inverse, scale = ctx.first

@@ -502,3 +502,13 @@ def test_no_image_has_no_statistics_and_no_features():
         by_trunk(encoder, none)
     encoder.eval()
     assert by_trunk(encoder, none).shape == (2, 0, Protocol().embedding_dim)
+
+
+@needs_native
+def test_gradients_of_gradients_are_refused():
+    encoder, _ = encoders((16, 32), 1, 0)
+    case = drawn((16, 32), 8, [1], False, False, 0)
+    blocks = [list(p) for p in (encoder.convolutions, encoder.scales, encoder.shifts)]
+    out, *_ = encoder.trunk.train([encoder.trunk.sight(case.images[0], None, True)], case.counts, *blocks)
+    with pytest.raises(RuntimeError, match="no gradients of gradients"):
+        torch.autograd.grad(out.sum(), blocks[0], create_graph=True)
