@@ -11,7 +11,7 @@ export PIP_RETRIES ?= 10
 export PIP_RESUME_RETRIES ?= 10
 
 # What needs no notebook, book or cluster; run by `make test-core` on other versions of Python and PyTorch.
-NOT_CORE := book report test_package.py launch/test_cluster.py
+NOT_CORE := book study test_package.py launch/test_cluster.py
 CORE := tests $(NOT_CORE:%=--ignore=tests/%)
 
 .PHONY: book serve test test-core coverage faults fuzz notebooks archive clean
@@ -44,7 +44,7 @@ test-core:  ## the wheel alone in an empty environment, then its tests: make tes
 	cd /tmp && $(CURDIR)/$(VENV)-core/bin/python -I -c "import torch, dtcl_core; z = torch.randn(8, 4); \
 		print(dtcl_core.DomainWeightedInfoNCELoss(num_domains=2)(z, z, torch.arange(8) % 2))"
 	$(VENV)-core/bin/python -m pip install --quiet "$$(echo dist/dtcl-*.whl)[study]"
-	cd /tmp && DTCL_RESULTS=$(CURDIR)/dist $(CURDIR)/$(VENV)-core/bin/python -I -m dtcl_core run main_table --seeds 1
+	cd /tmp && DTCL_RESULTS=$(CURDIR)/dist $(CURDIR)/$(VENV)-core/bin/python -I -m dtcl_study run main_table --seeds 1
 	$(VENV)-core/bin/python -m pip install --quiet torchvision==$(TORCHVISION) pytest pytest-xdist hypothesis \
 		scikit-learn pytorch-metric-learning
 	cp -r tests $(VENV)-core/  # away from the checkout, so that it is the wheel that is tested

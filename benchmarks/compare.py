@@ -1,6 +1,6 @@
 """Every speed figure of the book: the engine beside its peers, the cost of a stack, both paths of a CPU, the parts of a step.
 
-    python -m dtcl_core benchmark --device cpu
+    dtcl benchmark --device cpu
 
 writes `<device>.csv`, `<device>_parts.csv` and on a CPU `trunk_cpu.csv` beside this file. Peers and engine take turns, round
 after round, because machines are noisy: quote the ratios. The plain loop needs `lightly` and `torchvision` (the extra `benchmark`); without
@@ -28,9 +28,9 @@ from dtcl_core import pretrain
 from dtcl_core.checks import checked_number
 from dtcl_core.config import Protocol, Run
 from dtcl_core.engine.device import resolve_device, resolve_precision, tune_cpu_memory
-from dtcl_core.experiments import REGISTRY, listed_numbers
 from dtcl_core.launch import local
 from dtcl_core.results import check_writable
+from dtcl_study.experiments import REGISTRY, listed_numbers
 
 HERE = Path(__file__).parent
 STACKS = {"cpu": "1,2,4,6,7,12,24,48", "cuda": "1,4,16,64,192,768"}
@@ -139,7 +139,7 @@ def measure_parts(device: torch.device, largest: int, precision: str, out: Path)
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m dtcl_core benchmark", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="dtcl benchmark", description=__doc__.split("\n")[0])
     parser.add_argument("--device", default="auto")
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--stacks", help="stack sizes of the engine, with commas between them")

@@ -108,7 +108,7 @@ def origin(device: torch.device) -> dict[str, str | int]:
 
 
 def write(path: Path, rows: list[dict]) -> None:
-    with open(path, "w", newline="") as file:
+    with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows([{k: f"{v:.5g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows])

@@ -1,6 +1,6 @@
 """The same training steps by the trunk for CPUs and by PyTorch's operators, taking turns in one process.
 
-    python benchmarks/paths.py          # two minutes; also part of `python -m dtcl_core benchmark --device cpu`
+    python benchmarks/paths.py          # two minutes; also part of `dtcl benchmark --device cpu`
 
 writes `trunk_cpu.csv`: a line for each stack (six runs or 24, with colour jitter or without) and number of threads. Each path
 has a stack of its own of the same runs; in every turn each takes a few steps on each number of threads, forwards and backwards

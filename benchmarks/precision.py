@@ -57,7 +57,7 @@ def main() -> None:
     options = parser.parse_args()
     device = resolve_device(options.device)
     path = Path(__file__).parent / f"precision_{device.type}.csv"
-    rows = list(csv.DictReader(path.open())) if path.exists() else []
+    rows = list(csv.DictReader(path.open(encoding="utf-8"))) if path.exists() else []
     there = {(row["seed"], row["epochs"], row["precision"]) for row in rows}
     for seed in range(options.seeds):
         for precision in PRECISIONS:

@@ -25,8 +25,8 @@ import papermill
 
 import dtcl_core
 from dtcl_core.files import write_whole
-from dtcl_core.report.notebook import assigned_names
 from dtcl_core.results import Store
+from dtcl_study.chapter import assigned_names
 
 BOOK = Path(__file__).resolve().parent
 ROOT = BOOK.parent

@@ -1,51 +1,33 @@
-"""dtcl_core: contrastive losses with domain-aware temperature, and the engine that reproduces their paper.
+"""dtcl_core: contrastive losses with domain-aware temperature, and the engine that trains thousands of runs of them.
 
 The losses, for your own project, are here: ``from dtcl_core import DomainWeightedInfoNCELoss``. They need torch and numpy,
-nothing else, and nothing is imported before it is asked for.
+nothing else, and nothing is imported before it is asked for. What the paper's reproduction asks, concludes and shows is in
+the package `dtcl_study`, which this one does not know.
 
 Where things are, in the order in which a number travels:
 
 =============== ============= ========================================================================================
 a number is     in            modules
 =============== ============= ========================================================================================
-asked           `experiments` `registry` (each table and figure as a list of runs), `core` (full runs, part by part),
-                              `candidates` (for what the paper leaves open), `readings`, `open_choices`,
-                              `weight_choices`
-trained         the core      `config` (what a run is), `data`, `augment` (views), `encoder`, `losses`, `methods`
-                              (which loss is which), `logistic` and `discriminator` (solvers), `keyed` (randomness),
-                              `pretrain`, `evaluate`
+described       the core      `config` (what a run is), `checks` (of values that users give)
+trained         the core      `data`, `augment` (views), `encoder`, `losses`, `methods` (which loss is which), `logistic`
+                              and `discriminator` (solvers), `keyed` (randomness), `pretrain`, `evaluate`
 ..              `engine`      `networks` and `groups` (of a stack of runs), `streams` (views, made once for runs that
                               share them), `embedding`, `device`, `native` and `trunk` (a CPU's own operators),
                               `recorder` (of temperatures), `checkpoint`, `encoder_files` (trained networks),
                               `provenance`
-..              `launch`      `commands`, `engines` (which of the two: `local`, this machine, or `cluster`, Ray),
-                              `rows` (of a trained stack), `progress` (and time left), `audit` (stored rows trained
-                              again), `selfcheck` (is this machine sound?)
+..              `launch`      `engines` (which of the two: `local`, this machine, or `cluster`, Ray), `rows` (of a
+                              trained stack), `progress` (and time left), `audit` (stored rows trained again),
+                              `selfcheck` (is this machine sound?)
 stored          the core      `results` (rows), `traces` (temperatures by epoch), `files` (written whole or not at
                               all)
-concluded       `analysis`    `verdicts` (the rule), on `contrasts` of `claims` and `restated_claims`, at each of
-                              `tau_min_levels`, tried by `operating_characteristics`; `selection`, `intervals`,
-                              `reported` (the paper's numbers); of the open choices `inference`, `calibration`,
-                              `specifications`
-                              (the effect under each), `unstated` (each choice alone), `whole_grid`, of the first reading
-                              `weight_effects`, `sensitivity`, `first_verdicts`; `learned` (what encoders show),
-                              `summed_again` (a misfit by another way)
-shown           `report`      `tables`, `html_tables` (tables as pages), `overview`, `card` and `forest` (all claims at
-                              once), `dependence` (on what is left open), `findings` (a sentence a chapter), `figures`
-                              (with `maps`, `choices`, `embedded`, `traced`), `style`, `illustrations`, `interactive`;
-                              `study` (a chapter's runs and what is made of them), `levels` (of tau_min, beside each
-                              other), `curves`, `heads` (probed too), `notebook` (what chapters call besides); of one
-                              page each: `questions` (to the authors), `whole_grid`, `calibrated`, `first_reading`,
-                              `weight_tables`, `earlier_rule`, `lessons` (data and method), `losses_elsewhere`, `speed`
-                              on `benchmarked`, `trusted` on `agreement` (of two ways to compute), `summary`
-..              the core      `console` and `presets` (of the command line), `checks` (of values that users give)
 in your project `nn`          the losses as `modules`; `weigher` (which pairs share a domain?), `candidates` (of an
                               anchor), `queue`, `discriminators`, `fitting` (one a batch), `penalties`, `monitor`
                               (figures to log), `caching` and `gather` (large batches, several processes), `inputs`
                               (checks), `metric_learning` (an adapter)
 =============== ============= ========================================================================================
 
-Imports run one way: `experiments`, `analysis` and `results` never reach what trains, and `nn` needs torch and numpy alone.
+Imports run one way: `results` never reaches what trains, and `nn` needs torch and numpy alone.
 """
 
 from __future__ import annotations

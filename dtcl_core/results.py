@@ -17,12 +17,12 @@ import contextlib
 import hashlib
 import json
 import os
-import pickle
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,10 +43,8 @@ RUN_COLUMNS = (
     "method", "discriminator", "sigma", "seed", "tau_alpha", "tau_beta", "lambda_", "projector", "projector_dim",
     "replicate",
 )  # fmt: skip
-COLUMNS = (
-    *RUN_COLUMNS, "epochs", "label_fraction", *METRICS, "status", "key", "protocol", "device", "precision", "torch",
-    "stack", "seconds", "sources", "commit", "created", "shard",
-)  # fmt: skip
+ORIGIN_COLUMNS = ("device", "precision", "torch", "stack", "seconds", "sources", "commit", "created")
+COLUMNS = (*RUN_COLUMNS, "epochs", "label_fraction", *METRICS, "status", "key", "protocol", *ORIGIN_COLUMNS, "shard")
 # What every row says of where it comes from; more may stand beside it.
 PROVENANCE: dict[str, type | tuple[type, ...]] = {
     "created": str, "device": str, "precision": str, "torch": str, "sources": str, "stack": int, "seconds": (int, float),
@@ -96,38 +94,18 @@ def check_row(row: Any) -> None:
         raise ValueError(f"its key {row['key']!r} does not follow from its configuration ({run.key})")
 
 
-_SOUND: dict[
-    bytes, dict[str, Any]
-] = {}  # rows that `check_row` found sound, by their line's hash: a process reads most many times
-
-
+@cache
 def sound_row(line: str) -> dict[str, Any] | None:
     """A line as a row, the same object each time; None for one of another `REVISION`: sound, but its numbers mean something else.
 
     Raises:
         ValueError: for a line that cannot be trusted.
     """
-    mark = hashlib.sha256(line.encode()).digest()
-    if mark not in _SOUND:
-        row = json.loads(line)
-        if isinstance(row, dict) and row.get("revision", REVISION) != REVISION and row.get("digest") == digest(row):
-            return None
-        check_row(row)
-        _SOUND[mark] = row
-    return _SOUND[mark]
-
-
-def in_todays_terms(row: dict[str, Any]) -> dict[str, Any]:
-    """A sound row with its run as it would be written today.
-
-    Before runs had a field `replicate`, a run trained again was marked by 32 instead of 16 hidden units in its protocol, for a
-    projector that it did not have. Such a row is the first replicate's, whatever it was called.
-    """
-    if row["run"].get("projector") is not None or row["run"]["protocol"].get("projector_hidden") != 32:
-        return row
-    run = Run.from_dict(row["run"])
-    now = replace(run, replicate=1, protocol=replace(run.protocol, projector_hidden=16))
-    return {**row, "key": now.key, "run": now.to_dict()}
+    row = json.loads(line)
+    if isinstance(row, dict) and row.get("revision", REVISION) != REVISION and row.get("digest") == digest(row):
+        return None
+    check_row(row)
+    return row
 
 
 def check_draws(draws: Draws, metrics: dict[str, dict[str, float | None]], count: int) -> None:
@@ -149,16 +127,6 @@ def shard_name(text: str) -> str:
     return f"{stamp}-{content_hash(text.encode())}.jsonl"
 
 
-def add_shard(entries: Sequence[dict[str, Any]], folder: Path) -> Path:
-    """Write entries, each with its digest, as one new shard: whole and on disk when this returns, or not at all."""
-    lines = [
-        json.dumps({**entry, "digest": digest(entry)}, sort_keys=True, allow_nan=False) + "\n" for entry in entries
-    ]
-    target = folder / shard_name("".join(lines))
-    write_whole("".join(lines), target)
-    return target
-
-
 def shard_lines(shards: Iterable[Path]) -> Iterator[tuple[Path, int, str]]:
     """Each line of some shards, with its shard and number; a warning names a shard that is not as it was written."""
     for shard in shards:
@@ -173,41 +141,6 @@ def shard_lines(shards: Iterable[Path]) -> Iterator[tuple[Path, int, str]]:
         for number, line in enumerate(content.decode("utf-8", errors="replace").splitlines(), 1):
             if line.strip():
                 yield shard, number, line
-
-
-def entries(folder: Path, same: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """All entries that `add_shard` wrote into a folder; lines that are not as they were written are left out and named.
-
-    Args:
-        folder: where the shards are.
-        same: fields by which entries are of one thing: of several one counts, that of the smallest digest, which copying does
-            not change, and shards that disagree are named. Without any, all count.
-    """
-    found: dict[tuple, tuple[str, dict[str, Any], str]] = {}
-    shards: dict[tuple, dict[str, None]] = {}
-    for shard, number, line in shard_lines(sorted(folder.glob("*.jsonl"))):
-        try:
-            entry = json.loads(line)
-            if not isinstance(entry, dict) or (told := entry.pop("digest", None)) != digest(entry):
-                raise ValueError("it is not as it was written (its digest differs)")
-            if lacking := [name for name in same if name not in entry]:
-                raise ValueError(f"it has no {lacking[0]!r}, so it is of another kind")
-        except UNREADABLE as error:
-            warnings.warn(f"{shard.name}, line {number} is left out: {error}", stacklevel=2)
-            continue
-        thing = tuple(json.dumps(entry.get(name)) for name in same) or (shard.name, number)
-        held = found.get(thing)
-        if held is not None and held[0] != told:
-            shards[thing] = shards.get(thing, {held[2]: None}) | {shard.name: None}
-        if held is None or told < held[0]:
-            found[thing] = (told, entry, shard.name)
-    for thing, names in shards.items():
-        about = ", ".join(f"{name} {value}" for name, value in zip(same, thing))
-        warnings.warn(
-            f"{', '.join(names)} disagree about {about}; that of {found[thing][2]} is shown. Delete the wrong one.",
-            stacklevel=2,
-        )
-    return [entry for _, entry, _ in found.values()]
 
 
 def content_hash(content: bytes) -> str:
@@ -228,9 +161,8 @@ class Store:
         self.traces_path = self.path / "traces"
         self.encoders_path = self.path / "encoders"
         self.checkpoints_path = self.path / ".checkpoints"
-        self.conflicts: dict[
-            str, tuple[str, ...]
-        ] = {}  # keys of which `rows` found several results, and the shards of these
+        # Keys of which `rows` found several results, and the shards of these.
+        self.conflicts: dict[str, tuple[str, ...]] = {}
 
     def add(self, rows: Sequence[dict[str, Any]]) -> Path:
         """Write rows as one new shard: whole and on disk when this returns, or not at all.
@@ -238,9 +170,13 @@ class Store:
         Raises:
             ValueError: for a row that `check_row` refuses.
         """
-        for row in rows:
-            check_row({**row, "digest": digest(row)})
-        return add_shard(rows, self.rows_path)
+        told = [{**row, "digest": digest(row)} for row in rows]
+        for row in told:
+            check_row(row)
+        text = "".join(json.dumps(row, sort_keys=True, allow_nan=False) + "\n" for row in told)
+        target = self.rows_path / shard_name(text)
+        write_whole(text, target)
+        return target
 
     def check_writable(self) -> None:
         """Raise OSError, naming the folder, unless a shard, a trace and a checkpoint could be written now."""
@@ -273,12 +209,10 @@ class Store:
     def _trace_path(self, key: str) -> Path:
         return self.traces_path / f"{key}.json"
 
-    def rows(self, shared: bool = False) -> dict[str, dict[str, Any]]:
+    def rows(self) -> Mapping[str, dict[str, Any]]:
         """The winning row of every key. Lines that cannot be trusted are left out with a warning that names them.
 
-        Args:
-            shared: rows that this process has read before are the same objects, which saves time and are not to be changed;
-                otherwise they are the caller's own.
+        A process makes the rows of a line once: they are shared by all who read it, and not to be changed.
         """
         best: dict[str, tuple[tuple, dict[str, Any]]] = {}
         self.conflicts = {}
@@ -290,7 +224,7 @@ class Store:
                 continue
             if row is None:
                 continue
-            row = {**in_todays_terms(row), "shard": shard.name}
+            row = {**row, "shard": shard.name}
             rank = (row["status"] != "ok", _age(row), row["digest"], shard.name)
             held = best.get(row["key"])
             if held is not None and disagree(held[1], row):
@@ -304,8 +238,7 @@ class Store:
                 f"{' and '.join(names)} disagree about run {key}; the row of {shown} is shown. Delete the wrong one.",
                 stacklevel=2,
             )
-        found = {key: row for key, (_, row) in best.items()}
-        return found if shared else pickle.loads(pickle.dumps(found))
+        return MappingProxyType({key: row for key, (_, row) in best.items()})
 
     def add_encoders(self, encoder: Encoder, runs: Sequence[Run]) -> dict[str, str]:
         """Write a stack's networks and which run is which; returns what its rows tell of them. See `encoder_files`."""
@@ -332,7 +265,7 @@ class Store:
 
     def missing(self, runs: Iterable[Run], traced: Callable[[Run], bool] = lambda run: False) -> list[Run]:
         """Those of `runs` that have no row yet, or no trace where `traced` asks for one; each once, in order."""
-        present = self.rows(shared=True)
+        present = self.rows()
         return [
             run
             for key, run in {run.key: run for run in runs}.items()
@@ -341,14 +274,9 @@ class Store:
 
     def load(self, runs: Iterable[Run] | None = None) -> pd.DataFrame:
         """The winning rows as a data frame, one line a run and label fraction; see `load`."""
-        present = self.rows(shared=True)
+        present = self.rows()
         wanted = present.values() if runs is None else [present[r.key] for r in runs if r.key in present]
         return frame(wanted)
-
-
-def default_store(preset: str) -> Store:
-    """Where a preset's rows belong: the committed results, or for `smoke` a folder beside them that is not committed."""
-    return Store(default_path() / "smoke" if preset == "smoke" else default_path())
 
 
 def _age(row: dict[str, Any]) -> float:
@@ -372,24 +300,12 @@ def frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     lines = []
     for row in rows:
         run, origin = Run.from_dict(row["run"]), row["provenance"]
+        told = {"epochs": run.protocol.epochs, "protocol": protocol_hash(run.protocol)}
+        told |= {name: getattr(run, name) for name in RUN_COLUMNS} | {name: origin.get(name) for name in ORIGIN_COLUMNS}
+        told |= {name: row[name] for name in ("status", "key", "shard")}
         for fraction, scores in row["metrics"].items():
-            lines.append(
-                {name: getattr(run, name) for name in RUN_COLUMNS}
-                | {name: np.nan if scores[name] is None else scores[name] for name in METRICS}
-                | {
-                    name: origin.get(name)
-                    for name in ("device", "precision", "torch", "stack", "seconds", "sources", "commit")
-                }
-                | {
-                    "epochs": run.protocol.epochs,
-                    "label_fraction": float(fraction),
-                    "status": row["status"],
-                    "key": row["key"],
-                    "protocol": protocol_hash(run.protocol),
-                    "created": origin["created"],
-                    "shard": row["shard"],
-                }
-            )
+            measured = {name: np.nan if scores[name] is None else scores[name] for name in METRICS}
+            lines.append({**told, **measured, "label_fraction": float(fraction)})
     table = pd.DataFrame(lines, columns=list(COLUMNS))
     for name in ("sigma", "tau_alpha", "tau_beta", "lambda_", "projector_dim", *METRICS):
         table[name] = table[name].astype(float)

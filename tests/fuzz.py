@@ -1,6 +1,6 @@
 """Damaged files, odd command lines, and kills where the trainer's harness (`faults.py`) does not look, by the hundred.
 
-    python tests/fuzz.py files --tries 1400      # rows, traces, checkpoints, networks, own numbers, changed in some way
+    python tests/fuzz.py files --tries 1400      # rows, traces, checkpoints, networks, changed in some way
     python tests/fuzz.py commands --tries 500    # command lines of words and values that fit, nearly fit or do not
     python tests/fuzz.py kills --tries 100       # while the trunk is compiled, networks are written, stores are merged
 
@@ -33,14 +33,14 @@ from typing import Any
 import torch
 from faults import add_line, code
 
-from dtcl_core import __main__ as command_line
 from dtcl_core import pretrain
 from dtcl_core.config import Protocol, Run
 from dtcl_core.engine import encoder_files
 from dtcl_core.launch import local
 from dtcl_core.methods import METHODS
-from dtcl_core.presets import EXPERIMENTS, PRESETS
-from dtcl_core.results import Store, add_shard, entries
+from dtcl_core.results import Store
+from dtcl_study import cli
+from dtcl_study.experiments import PRESETS, REGISTRY
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "benchmarks" / "fuzz.csv"
@@ -100,8 +100,7 @@ def stored(store: Store) -> dict[str, Any]:
     for key, row in rows.items():
         if (encoder := store.encoder(row)) is not None:
             found[f"network {key}"] = plain(encoder.state_dict())
-    own = entries(store.path / "own_data", ("thing",))
-    return found | {f"own number {entry['thing']}": entry["value"] for entry in own}
+    return found
 
 
 def read(store: Store, checkpoint: Path) -> dict[str, Any]:
@@ -134,11 +133,9 @@ def outcome(store: Store, checkpoint: Path, sound: dict[str, Any], name: str, co
 
 
 def trained(folder: Path) -> tuple[Store, Path]:
-    """A store with three runs, each with a trace and a network, numbers of one's own, and a checkpoint on the way."""
+    """A store with three runs, each with a trace and a network, and a checkpoint on the way."""
     store, checkpoint = Store(folder / "store"), folder / "store" / "stack.pt"
     local.compute(RUNS, store, "cpu", record=lambda run: True, quiet=True)
-    for number in range(3):
-        add_shard([{"thing": number, "value": number / 7}], store.path / "own_data")
     stack = pretrain.Stack(RUNS, "cpu", record=True)
     stack.train_epoch()
     pretrain.write_checkpoint(stack.state(), checkpoint)
@@ -154,7 +151,6 @@ def fuzz_files(tries: int, rng: random.Random, folder: Path) -> dict[str, Counte
         "traces": sorted(store.traces_path.iterdir()),
         "networks": sorted(store.encoders_path.iterdir()),
         "checkpoints": [checkpoint],
-        "own numbers": sorted((store.path / "own_data").iterdir()),
     }
     for number in range(tries):
         kind = (*kinds, "copied rows")[number % (len(kinds) + 1)]
@@ -180,18 +176,22 @@ class Reached(BaseException):
 
 
 VALUES = ["0", "1", "-1", "2", "1e400", "nan", "inf", "", " ", "0/2", "1/2", "2/2", "a/b", "cpu", "cuda", "auto", "tpu", "float16",
-          "float32", "smoke", "core", "all", "standard", "dw_pairs,dw_pairs", "0.1,", "9" * 400, "é\n\x1b[31m", "/nowhere",
+          "float32", "smoke", "paper", "all", "standard", "dw_pairs,dw_pairs", "0.1,", "9" * 400, "é\n\x1b[31m", "/nowhere",
           "--", "ray", "local", "25", "0.1", "-5"]  # fmt: skip
-OPTIONS = ["--preset", "--device", "--methods", "--sigma", "--tau-alpha", "--seeds", "--epochs", "--fresh", "--shard", "--time-limit",
+OPTIONS = ["--preset", "--device", "--methods", "--sigma", "--tau-alpha", "--seeds", "--epochs", "--format", "--shard", "--time-limit",
            "--precision", "--engine", "--stack-size", "--results", "--json", "-n", "--seed", "--max-epochs", "--exact", "--help",
            "--version", "--sead", "-x"]  # fmt: skip
 
 
 def a_line(rng: random.Random) -> list[str]:
     """A command with up to four options, most of which have a value."""
-    words = [rng.choice(["run"] * 8 + ["audit"] * 3 + ["status", "check", "rnu", "", "--help"])]
+    words = [rng.choice(["run"] * 8 + ["audit"] * 3 + ["status", "check", "freeze", "reproduce", "rnu", "", "--help"])]
     if words[0] == "run" and rng.random() < 0.95:
-        words.append(rng.choice([*EXPERIMENTS, *EXPERIMENTS, "main", "", "MAIN_TABLE"]))
+        words.append(rng.choice([*REGISTRY, *REGISTRY, "main", "", "MAIN_TABLE"]))
+    if words[0] == "reproduce":
+        words.append(rng.choice(["table 1", "Claim 12", "table 11", "claim", "", "figure 2", "table -1", "claim 1e9"]))
+    if words[0] == "freeze":  # a name that no file may have
+        words += ["../x", rng.choice([*REGISTRY, "main"])]
     for _ in range(rng.randrange(5)):
         words.append(rng.choice(OPTIONS))
         pool = {"--preset": list(PRESETS), "--methods": list(METHODS)}.get(words[-1], VALUES)
@@ -227,7 +227,7 @@ def answer(line: list[str]) -> str:
     said, errors = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(errors), warnings.catch_warnings():
         try:
-            status = command_line.main(line)
+            status = cli.main(line)
         except Reached:
             return "as before"
         except SystemExit as ending:

@@ -6,7 +6,6 @@ import fuzz
 import pytest
 
 from dtcl_core import results
-from dtcl_core.results import Store
 
 
 def bad(found):

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = "dtcl_core"
-FOLDER = Path(__file__).resolve().parent.parent / PACKAGE
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("dtcl_core", "dtcl_study")
 
 
 def name_of(path: Path) -> str:
-    """A module's name below the package, "" for the package itself."""
-    parts = path.relative_to(FOLDER).with_suffix("").parts
+    """A module's name, that of its package for an `__init__`."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-PATHS = {name_of(path): path for path in FOLDER.rglob("*.py")}
+PATHS = {name_of(path): path for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
 
 
 def imports_of(source: str, name: str, modules: set[str], is_package: bool = False) -> tuple[set[str], set[str]]:
@@ -26,16 +26,15 @@ def imports_of(source: str, name: str, modules: set[str], is_package: bool = Fal
 
     Args:
         source: its text.
-        name: of the module, below the package.
-        modules: the names of all modules of the package.
+        name: of the module.
+        modules: the names of all modules of our packages.
         is_package: whether relative imports start from its own folder.
 
     Returns:
-        Modules of the package, and the names of other packages.
+        Modules of our packages, and the names of other packages.
     """
     own, others = set(), set()
-    here = name.split(".") if name else []
-    here = here if is_package else here[:-1]
+    here = name.split(".") if is_package else name.split(".")[:-1]
 
     def visit(node: ast.AST) -> None:
         if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
@@ -47,25 +46,25 @@ def imports_of(source: str, name: str, modules: set[str], is_package: bool = Fal
                 note(alias.name.split("."), None)
         elif isinstance(node, ast.ImportFrom):
             above = here[: len(here) - node.level + 1] if node.level else []
-            base = [*([PACKAGE] if node.level else []), *above, *(node.module or "").split(".")]
+            base = [*above, *(node.module or "").split(".")]
             for alias in node.names:
                 note([part for part in base if part], alias.name)
         for child in ast.iter_child_nodes(node):
             visit(child)
 
     def note(path: list[str], taken: str | None) -> None:
-        if path[0] != PACKAGE:
+        if path[0] not in PACKAGES:
             others.add(path[0])
             return
-        inner = ".".join([*path[1:], *([taken] if taken else [])])
-        own.add(inner if inner in modules else ".".join(path[1:]))
+        inner = ".".join([*path, *([taken] if taken else [])])
+        own.add(inner if inner in modules else ".".join(path))
 
     visit(ast.parse(source))
     return own, others
 
 
 READ = {name: imports_of(path.read_text(), name, set(PATHS), path.stem == "__init__") for name, path in PATHS.items()}
-IMPORTS = {name: own for name, (own, _) in READ.items()}
+IMPORTS = {name: own - {name} for name, (own, _) in READ.items()}
 
 
 def reached_from(*starts: str) -> set[str]:
@@ -92,14 +91,16 @@ if TYPE_CHECKING:
 def late():
     from .. import evaluate
     import dtcl_core.results
+    from dtcl_study import rows
 """
-    modules = {"launch.local", "engine.device", "config", "pretrain", "evaluate", "results", "launch"}
-    own, others = imports_of(source, "launch.cluster", modules)
-    assert own == {"launch.local", "engine.device", "config", "evaluate", "results"}
-    assert others == {"__future__", "os", "typing"}
-    inside, _ = imports_of("from .registry import REGISTRY", "experiments", {"experiments.registry"}, is_package=True)
-    assert inside == {"experiments.registry"}
-    assert {"results", "pretrain", "nn.modules", "analysis.claims"} <= IMPORTS.keys()
+    names = {"launch.local", "engine.device", "config", "pretrain", "evaluate", "results", "launch"}
+    modules = {f"dtcl_core.{name}" for name in names} | {"dtcl_study.rows"}
+    own, others = imports_of(source, "dtcl_core.launch.cluster", modules)
+    inside = {f"dtcl_core.{name}" for name in ("launch.local", "engine.device", "config", "evaluate", "results")}
+    assert own == inside | {"dtcl_study.rows"} and others == {"__future__", "os", "typing"}
+    own, _ = imports_of("from .modules import InfoNCELoss", "dtcl_core.nn", {"dtcl_core.nn.modules"}, is_package=True)
+    assert own == {"dtcl_core.nn.modules"}
+    assert {"dtcl_core.results", "dtcl_core.nn.modules", "dtcl_study.claims"} <= IMPORTS.keys()
     assert all(name in IMPORTS for found in IMPORTS.values() for name in found)
 
 
@@ -108,54 +109,53 @@ def test_imports_run_one_way():
     assert len(order) == len(PATHS)
 
 
-@pytest.mark.parametrize("place", ["analysis", "results", "experiments"])
-def test_what_is_asked_stored_or_concluded_never_reaches_training(place):
-    assert "pretrain" not in reached_from(place) and "evaluate" not in reached_from(place)
+def test_the_core_never_reaches_the_study():
+    assert not [name for name in reached_from("dtcl_core") if name.startswith("dtcl_study")]
+
+
+@pytest.mark.parametrize("place", ["results", "config", "traces"])
+def test_what_is_described_or_stored_never_reaches_training(place):
+    assert not {"dtcl_core.pretrain", "dtcl_core.evaluate"} & reached_from(f"dtcl_core.{place}")
 
 
 def test_what_is_asked_does_not_know_what_is_concluded():
-    assert not [name for name in reached_from("experiments") if name.startswith(("analysis", "report", "launch"))]
-
-
-def test_what_is_concluded_does_not_know_how_it_is_shown():
-    assert not [name for name in reached_from("analysis") if name.startswith(("report", "launch"))]
+    reached = {name for name in reached_from("dtcl_study.experiments") if name.startswith("dtcl_study.")}
+    assert reached == {f"dtcl_study.{name}" for name in ("experiments", "readings", "reported")}
 
 
 def test_the_losses_for_other_projects_need_torch_and_numpy_alone():
-    reached = reached_from("nn")
-    assert "config" not in reached
+    reached = reached_from("dtcl_core.nn")
+    assert "dtcl_core.config" not in reached
     needed = {name: READ[name][1] - sys.stdlib_module_names for name in reached}
-    assert needed.pop("nn.metric_learning") == {"torch", "pytorch_metric_learning"}  # an adapter, for those who have it
+    adapter = needed.pop("dtcl_core.nn.metric_learning")
+    assert adapter == {"torch", "pytorch_metric_learning"}  # for those who have it
     assert {"torch"} <= set().union(*needed.values()) <= {"torch", "numpy"}
-    assert not [name for name, found in IMPORTS.items() if "nn.metric_learning" in found]
+    assert not [name for name, found in IMPORTS.items() if "dtcl_core.nn.metric_learning" in found]
 
 
-# The engine is the folder engine/ and what training consists of in the core. Any other module counts as reaching it if it imports
-# one of engine/'s files or `pretrain` itself, not through others; the command line may.
-ENGINE = ("engine", "pretrain", "evaluate", "encoder", "logistic", "keyed")
-COMMAND_LINE = ("__main__", "launch.commands")
-
-
-def test_eight_modules_reach_the_engine():
-    outside = {name for name in IMPORTS if name.partition(".")[0] not in ENGINE and name not in COMMAND_LINE}
-    assert {name for name in outside if any(m.startswith("engine.") or m == "pretrain" for m in IMPORTS[name])} == {
-        "results",  # keeps trained encoders
-        "launch.local",
-        "launch.cluster",
-        "launch.rows",
-        "launch.audit",
-        "launch.selfcheck",
-        "report.notebook",  # refuses a device that is not there before anything else
-        "report.losses_elsewhere",  # the losses trained on other data, on a page: its rows say on which machine
+def test_what_reaches_the_engine_from_outside_is_known():
+    """The engine is the folder and what training consists of in the core; here counts who imports it himself."""
+    inside = tuple(f"dtcl_core.{name}" for name in ("engine", "pretrain", "evaluate", "encoder", "logistic", "keyed"))
+    engine = ("dtcl_core.engine.", "dtcl_core.pretrain")
+    outside = {name for name in IMPORTS if not name.startswith(inside) and any(m.startswith(engine) for m in IMPORTS[name])}
+    assert {name for name in outside if name.startswith("dtcl_core")} == {
+        "dtcl_core.results",  # keeps trained encoders
+        *(f"dtcl_core.launch.{name}" for name in ("local", "cluster", "rows", "audit", "selfcheck")),
     }
 
 
 def test_the_table_of_modules_names_each_where_it_lies():
-    _, _, table, _ = re.split(r"^=[= ]+=$", ast.get_docstring(ast.parse(PATHS[""].read_text())), flags=re.MULTILINE)
+    told = ast.get_docstring(ast.parse(PATHS["dtcl_core"].read_text()))
+    _, _, table, _ = re.split(r"^=[= ]+=$", told, flags=re.MULTILINE)
     named, folder = set(), ""
     for line in table.splitlines():
         place = line[16:29].strip("` ")
         folder = folder if not place else "" if place == "the core" else f"{place}."
-        named |= {folder + word for word in re.findall(r"`(\w+)`", line[30:])}
-    modules = {name for name, path in PATHS.items() if path.stem not in ("__init__", "__main__")}
-    assert named == {".".join(name.split(".")[:2]) for name in modules}  # a folder in a wing has one name
+        named |= {f"dtcl_core.{folder}{word}" for word in re.findall(r"`(\w+)`", line[30:])}
+    assert named == {name for name, path in PATHS.items() if name.startswith("dtcl_core.") and path.stem != "__init__"}
+
+
+def test_the_study_names_its_modules_in_their_order():
+    named = re.findall(r"`(\w+)`", ast.get_docstring(ast.parse(PATHS["dtcl_study"].read_text())))
+    modules = {name.partition(".")[2] for name in PATHS if name.startswith("dtcl_study.")} - {"__main__", "console"}
+    assert modules <= {*named}

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 import dtcl_core
 
 ROOT = Path(__file__).resolve().parent.parent
-HEAVY = ("pandas", "scipy", "matplotlib", "seaborn", "sklearn", "torchvision", "tqdm", "plotly", "ray")
+HEAVY = ("pandas", "scipy", "matplotlib", "seaborn", "sklearn", "torchvision", "tqdm", "ray", "dtcl_study")
 USE = """
 import json, sys
 before = set(sys.modules)
@@ -39,16 +39,6 @@ def test_the_losses_need_nothing_but_torch_and_numpy():
     bare, used = json.loads(done.stdout.splitlines()[-1])
     assert not bare, "importing the package imports nothing but itself"
     assert not set(used) & set(HEAVY)
-
-
-@pytest.mark.parametrize(("package", "command"), [("pandas", "audit"), ("tqdm", "status")])
-def test_the_command_line_says_which_extra_is_missing(package, command):
-    code = f"import sys, runpy; sys.modules[{package!r}] = None; sys.argv = ['', {command!r}]; runpy.run_module('dtcl_core', run_name='__main__')"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
-    assert done.returncode == 2 and done.stdout == ""
-    assert (
-        done.stderr == f'error: the runs need {package}, which the losses do not: pip install ".[study]" in a clone.\n'
-    )
 
 
 def test_the_losses_ask_for_nothing_but_torch_and_numpy():
@@ -120,11 +110,13 @@ def test_a_users_types_are_checked(mypy, site, tmp_path):
 
 
 def test_the_wheel_holds_what_is_needed_and_works_alone(site, tmp_path):
-    folder = ROOT / "dtcl_core"
-    here = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"}
-    there = {str(path.relative_to(site / "dtcl_core")) for path in (site / "dtcl_core").rglob("*") if path.is_file()}
-    assert here == there and {"engine/native.cpp", "analysis/reported.csv", "mnist_3v5.npz"} < here
-    assert {path.name for path in site.iterdir()} == {"dtcl_core", next(site.glob("*.dist-info")).name}
+    for package in ("dtcl_core", "dtcl_study"):
+        folder, installed = ROOT / package, site / package
+        here = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+        there = {str(path.relative_to(installed)) for path in installed.rglob("*") if path.is_file()}
+        assert here == there
+    assert all((site / name).exists() for name in ("dtcl_core/engine/native.cpp", "dtcl_core/mnist_3v5.npz", "dtcl_study/reported.csv"))
+    assert {path.name for path in site.iterdir()} == {"dtcl_core", "dtcl_study", next(site.glob("*.dist-info")).name}
     tags = next(site.glob("*.dist-info/WHEEL")).read_text()
     assert "Root-Is-Purelib: true" in tags and "Tag: py3-none-any" in tags, "compiled where it is used"
     told = next(site.glob("*.dist-info/METADATA")).read_text()

@@ -1,6 +1,6 @@
 """Sphinx extension: read every page again when the library or the results changed.
 
-Sphinx rereads a page when the page's own file changed. A chapter's numbers also come from `dtcl_core` and from the stored
+Sphinx rereads a page when the page's own file changed. A chapter's numbers also come from `dtcl_core`, `dtcl_study` and from the stored
 rows, so without this an incremental build would go on showing old ones. Rows are stored in `results/`, or in $DTCL_RESULTS.
 """
 
@@ -12,12 +12,13 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (
     "dtcl_core/**/*.py",
     "dtcl_core/**/*.cpp",
-    "dtcl_core/**/*.csv",
     "dtcl_core/**/*.npz",
+    "dtcl_study/**/*.py",
+    "dtcl_study/**/*.csv",
+    "dtcl_study/**/*.json",
     "benchmarks/*.csv",
-    "tests/test_properties.py",  # its counts are shown
 )
-RESULTS = ("rows/*.jsonl", "own_data/*.jsonl", "traces/*.json", "encoders/*.npz")
+RESULTS = ("rows/*.jsonl", "traces/*.json", "encoders/*.npz")
 
 
 def fingerprint() -> str:

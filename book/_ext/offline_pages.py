@@ -1,20 +1,8 @@
 """A Sphinx extension: pages that need no network and raise no error in a browser.
 
-Interactive figures share one copy of plotly's script, put beside the pages. Thebe (live cells on a remote server) is not
-used here; the theme declares its settings twice, which is a syntax error, and would fetch it from elsewhere.
+Thebe (live cells on a remote server) is not used here; the theme declares its settings twice, which is a syntax error, and would fetch it
+from elsewhere.
 """
-
-import shutil
-from pathlib import Path
-
-
-def copy_script(app, exception):
-    if exception is None and app.builder.format == "html":
-        import plotly
-
-        target = Path(app.outdir) / "_static" / "plotly.min.js"
-        shutil.copyfile(Path(plotly.__file__).parent / "package_data" / "plotly.min.js", target)
-
 
 def drop_thebe(app, pagename, templatename, context, doctree):
     def belongs(script):
@@ -27,6 +15,5 @@ def drop_thebe(app, pagename, templatename, context, doctree):
 
 
 def setup(app):
-    app.connect("build-finished", copy_script)
     app.connect("html-page-context", drop_thebe, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -19,43 +19,15 @@ from .device import is_accelerator, module_of
 
 # What a row's numbers depend on: a change in one of these files changes SOURCES.
 NUMERIC_SOURCES = (
-    "keyed",
-    "data",
-    "augment",
-    "encoder",
-    "losses",
-    "logistic",
-    "discriminator",
-    "methods",
-    "engine.streams",
-    "engine.networks",
-    "engine.groups",
-    "engine.embedding",
-    "pretrain",
-    "evaluate",
-    "engine.device",
-    "engine.native",
+    "keyed", "data", "augment", "encoder", "losses", "logistic", "discriminator", "methods", "engine.streams",
+    "engine.networks", "engine.groups", "engine.embedding", "pretrain", "evaluate", "engine.device", "engine.native",
     "engine.trunk",
-)
+)  # fmt: skip
 # What the harnesses of `tests/faults.py` and `tests/fuzz.py` put to the test.
 STORING_SOURCES = (
-    *NUMERIC_SOURCES,
-    "config",
-    "files",
-    "engine.checkpoint",
-    "results",
-    "traces",
-    "engine.recorder",
-    "engine.encoder_files",
-    "launch.local",
-    "launch.rows",
-    "launch.commands",
-    "launch.audit",
-    "console",
-    "checks",
-    "__main__",
-    "engine.provenance",
-)
+    *NUMERIC_SOURCES, "config", "checks", "files", "results", "traces", "engine.checkpoint", "engine.recorder",
+    "engine.encoder_files", "engine.provenance", "launch.local", "launch.rows", "launch.engines", "launch.audit",
+)  # fmt: skip
 
 
 def statements(source: str) -> str:
@@ -90,7 +62,7 @@ def code_hash(modules: Sequence[str] = NUMERIC_SOURCES) -> str:
     digest = hashlib.sha256()
     for module in modules:
         path = resources.files("dtcl_core") / f"{module.replace('.', '/')}.py"
-        digest.update(statements(in_one_folder(path.read_text())).encode())
+        digest.update(statements(in_one_folder(path.read_text(encoding="utf-8"))).encode())
         if module == "engine.native":
             digest.update((resources.files("dtcl_core") / "engine/native.cpp").read_bytes())
     return digest.hexdigest()[:12]
@@ -105,7 +77,7 @@ ORIGIN = ("sources", "torch", "device", "device_name", "instructions", "threads"
 def cpu_name() -> str:
     """The processor as its maker calls it, where that can be read; else its architecture."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         lines = []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]

@@ -13,11 +13,12 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import torch
+from scipy import stats
 
 from .. import evaluate, pretrain
-from ..analysis.intervals import mean_interval
 from ..config import METRICS, Run
 from ..engine.device import resolve_device, resolve_precision
 from ..engine.provenance import machine, origin
@@ -80,10 +81,8 @@ def audit(
             made = "made by this code, on such a machine, with as many threads"
             raise ValueError(f"{store.rows_path} has no whole stack{short} {made}.")
     picked = random.Random(seed).sample(rows, min(count, len(rows)))
-    stacks = list(
-        {tuple(row["key"] for row in unit): unit for unit in (trained_with(row, store) for row in picked)}.values()
-    )
-    return retrained(stacks, where, should_stop=should_stop, on_compared=on_compared, quiet=quiet)
+    stacks = {tuple(row["key"] for row in unit): unit for unit in (trained_with(row, store) for row in picked)}
+    return retrained([*stacks.values()], where, should_stop=should_stop, on_compared=on_compared, quiet=quiet)
 
 
 def retrained(
@@ -151,11 +150,7 @@ def compare(stored: dict[str, Any], again: dict[str, Any]) -> dict[str, Any]:
     }
     for name in METRICS:
         pairs = [(again["metrics"][f][name], stored["metrics"][f][name]) for f in FRACTIONS]
-        line[name] = (
-            sum(a - b for a, b in pairs if a is not None) / len(pairs)
-            if all(a is not None for a, _ in pairs)
-            else float("nan")
-        )
+        line[name] = float("nan") if None in next(zip(*pairs)) else sum(a - b for a, b in pairs) / len(pairs)
     return line
 
 
@@ -177,23 +172,33 @@ def verdict(found: pd.DataFrame) -> tuple[str, list[str]]:
     seeds = may.groupby("seed")[list(METRICS)].mean()
     if not may.identical.all() and len(seeds) < ENOUGH:
         outcomes.add(UNDECIDED)
-        said.append(
-            f"{len(may)} rows from other machines, stacks or code, of fewer than {ENOUGH} seeds: "
-            "too few to compare in distribution."
-        )
+        few = f"{len(may)} rows from other machines, stacks or code, of fewer than {ENOUGH} seeds"
+        said.append(f"{few}: too few to compare in distribution.")
     elif not may.identical.all():
         for name in METRICS:
-            mean, low, high, n = mean_interval(seeds[name])
-            widest = mean_interval(seeds[name], 1 - 0.05 / len(METRICS))
+            low, high = interval(seeds[name], 0.95)
+            lowest, highest = interval(seeds[name], 1 - 0.05 / len(METRICS))
             if -TOLERANCE <= low and high <= TOLERANCE:
                 outcome, means = PASSED, "they agree"
-            elif widest.low > TOLERANCE or widest.high < -TOLERANCE:
+            elif lowest > TOLERANCE or highest < -TOLERANCE:
                 outcome, means = FAILED, "they do not agree"
             else:
                 outcome, means = UNDECIDED, f"that cannot be told from more than {TOLERANCE}"
             outcomes.add(outcome)
+            mean, n = seeds[name].mean(), seeds[name].count()
             said.append(f"{name}: mean difference {mean:+.4f} [{low:+.4f}, {high:+.4f}] over {n} seeds: {means}.")
     return next(outcome for outcome in (FAILED, UNDECIDED, PASSED) if outcome in outcomes), said
+
+
+def interval(differences: pd.Series, confidence: float) -> tuple[float, float]:
+    """Student's t interval of a mean difference over seeds, the missing ones aside; NaN for less than two."""
+    values = differences.dropna().to_numpy()
+    if len(values) < 2:
+        return float("nan"), float("nan")
+    if np.ptp(values) == 0:
+        return values[0], values[0]
+    low, high = stats.ttest_1samp(values, 0.0).confidence_interval(confidence)
+    return float(low), float(high)
 
 
 def describe(found: pd.DataFrame) -> Sequence[str]:

@@ -5,15 +5,15 @@ The only module that knows both, so that `local` and `cluster` need not know who
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..checks import checked_choice
 from ..config import Run
-from ..experiments.core import Validation, validation_of
-from ..presets import ENGINES
 from ..results import Store
 from . import cluster, local
+
+ENGINES = ("local", "ray")
 
 
 def compute(
@@ -38,22 +38,3 @@ def compute(
     """
     where = {"local": local, "ray": cluster}[checked_choice("engine", engine, ENGINES)]
     return where.compute(runs, store or Store(), device, **options)
-
-
-def compute_all(ask: Callable[[Validation], Sequence[Run]], store: Store, device: str = "auto", **options: Any) -> int:
-    """`compute` what is asked for, and go on while rows that came make it ask for more.
-
-    Args:
-        ask: the runs wanted, from what is known of validation accuracies.
-        store: where rows are looked for and added.
-        device, options: see `compute`; `engine` is among them.
-
-    Returns:
-        How many runs were trained.
-    """
-    trained, before = 0, None
-    while True:
-        runs = ask(validation_of(store.rows()))
-        if before is not None and set(runs) <= before:
-            return trained
-        trained, before = trained + compute(runs, store, device, **options), {*runs, *(before or ())}

@@ -30,6 +30,7 @@ from ..engine.device import free_bytes, is_accelerator, release_memory, resolve_
 from ..engine.embedding import EMBED_BATCH
 from ..engine.provenance import SOURCES, machine
 from ..engine.streams import stream_of
+from ..methods import ALL_METHODS
 from ..results import Store
 from .progress import Progress, numbered, trainings
 from .rows import make_rows
@@ -88,9 +89,8 @@ def cut_into_stacks(
     """
 
     def shape(run: Run) -> str:
-        return f"{pretrain.shape_of(run)!r}{record(run)}{run.replicate}" + (
-            repr(stream_of(run)) if not mix_streams else ""
-        )
+        alike = f"{pretrain.shape_of(run)!r}{record(run)}{run.replicate}"
+        return alike if mix_streams else f"{alike}{stream_of(run)!r}"
 
     def order(run: Run) -> tuple:
         return (shape(run), *stream_of(run), run.key)
@@ -183,29 +183,28 @@ def seconds_an_image(rows: Sequence[dict], device: torch.device) -> Pace:
 
     likenesses = list(map(likeness, usable))
     best = max(likenesses)
-    exactly, alike, any_reading = (  # by this code; by any; of any reading too
-        [row for row, like in zip(usable, likenesses) if like[:known] == best[:known]]
-        for known in (len(best), len(best) - 1, len(best) - 2)
-    )
-    paces, cores = _by_jitter(exactly), _by_jitter(exactly, times_threads=True)
+    # Of this code; of any; of any reading too.
+    groups = [[r for r, like in zip(usable, likenesses) if like[:k] == best[:k]] for k in range(6, 3, -1)]
+    paces, cores = _by_jitter(groups[0]), _by_jitter(groups[0], times_threads=True)
     kind = not paces[False]  # without jitter, unless all rows have it
-    found = [both for both in map(_by_jitter, (exactly, alike, any_reading)) if both[True] and both[False]]
-    jitter = median(found[0][True]) / median(found[0][False]) if found else 1.0
-    counts = sorted({row["provenance"].get("threads") or 0 for row in exactly} - {0})
-    where = "this processor" if best[1] else "other processors"
-    on = " and ".join(numbered(count, "thread") for count in counts)
+    both = next((found for found in map(_by_jitter, groups) if found[True] and found[False]), None)
+    jitter = 1.0 if both is None else median(both[True]) / median(both[False])
+    counts = sorted({row["provenance"].get("threads") or 0 for row in groups[0]} - {0})
+    on = f" on {' and '.join(numbered(count, 'thread') for count in counts)}" if counts else ""
+    where = f"{'this processor' if best[1] else 'other processors'}{on}"
     by = f"by {path}" if best[0] else f"by another path, as none is yet by {path}"
-    source = f"{numbered(len(exactly), 'row')} of {where}{f' on {on}' if on else ''} {by}"
+    source = f"the median of {numbered(len(groups[0]), 'row')} of {where} {by}"
     return Pace(median(paces[kind]), median(cores[kind]) if cores[kind] else None, source, jitter)
 
 
 def _by_jitter(rows: Sequence[dict], times_threads: bool = False) -> dict[bool, list[float]]:
-    """Seconds that an image took a run, of runs with colour jitter (True) and without; of rows that tell their threads, times those."""
+    """Seconds that an image took a run, by whether it has colour jitter; of rows that tell their threads, times those."""
     found: dict[bool, list[float]] = {True: [], False: []}
     for row in rows:
-        run, threads = Run.from_dict(row["run"]), row["provenance"].get("threads") if times_threads else 1
+        plain, threads = row["run"]["protocol"], row["provenance"].get("threads") if times_threads else 1
         if threads:
-            found[stream_of(run).jitter].append(row["provenance"]["seconds"] / image_epochs(run) * threads)
+            images = plain["epochs"] * plain["split_sizes"][0]
+            found[ALL_METHODS[row["run"]["method"]].jitter].append(row["provenance"]["seconds"] / images * threads)
     return found
 
 
@@ -221,18 +220,10 @@ def train_stack(
 ) -> None:
     """Train one stack, evaluate it and store its rows and traces; a checkpoint beside the rows holds it till then."""
     checkpoint = checkpoint_path(store, members)
-    callbacks: dict[str, Any] = (
-        {} if progress is None else {"on_restore": progress.restored, "on_epoch": progress.epoch}
-    )
-    stack = pretrain.train(
-        trainings(members),
-        device,
-        precision=precision,
-        record=record,
-        checkpoint=checkpoint,
-        should_stop=should_stop,
-        **callbacks,
-    )
+    how: dict[str, Any] = {"precision": precision, "record": record, "should_stop": should_stop}
+    if progress is not None:
+        how |= {"on_restore": progress.restored, "on_epoch": progress.epoch}
+    stack = pretrain.train(trainings(members), device, checkpoint=checkpoint, **how)
     keep(stack, members, store, record)
     checkpoint.unlink(missing_ok=True)
     if progress is not None:
@@ -310,10 +301,9 @@ def compute(
     store.check_writable()
     if not quiet:
         print(*what_runs(stacks, where, precision), sep="\n", flush=True)
+    how: dict[str, Any] = {"store": store, "device": where, "precision": precision, "should_stop": should_stop}
     with closing(Progress(stacks, quiet)) as progress:
-        train = partial(
-            train_stack, store=store, device=where, precision=precision, should_stop=should_stop, progress=progress
-        )
+        train = partial(train_stack, progress=progress, **how)
         while stacks:
             members, *others = stacks
             if train_if_it_fits(members, where, partial(train, record=record(members[0]))):

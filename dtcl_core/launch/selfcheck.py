@@ -1,4 +1,4 @@
-"""`python -m dtcl_core check`: what this machine would train with, whether it computes right, how fast, and what to do if not.
+"""`dtcl check`: what this machine would train with, whether it computes right, how fast, and what to do if not.
 
 It is what to run first on a machine that is new to the project, above all one with a GPU. One training step of every method is
 held against the same step in float64 on the CPU; pace is measured on a stack of the size that training would use.
@@ -7,7 +7,7 @@ held against the same step in float64 on the CPU; pace is measured on a stack of
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,7 +18,6 @@ from torch import Tensor
 from .. import pretrain
 from ..config import Protocol, Run
 from ..engine.device import free_bytes, is_accelerator, module_of, resolve_device, resolve_precision
-from ..experiments import PRESETS, REGISTRY
 from ..methods import METHODS
 from ..pretrain import Stack
 from . import local
@@ -29,7 +28,7 @@ from .progress import readable_time, trainings
 # losses by 1e-6 and gradients by 2e-2. So the loss is the sharp one: it tells float32 from matrix units that round to TF32.
 # Measured on a CPU: 6e-8 and 2e-6 by the trunk, 2e-6 and 2e-2 by PyTorch's operators, 8e-5 and 0.13 in bfloat16.
 TOLERANCES = {"float32": (2e-5, 0.1), "bfloat16": (5e-3, 0.5)}
-CHECKED = Protocol(split_sizes=PRESETS["smoke"].changes["split_sizes"])  # of the step that is compared
+CHECKED = Protocol(split_sizes=(1386, 231, 231, 462))  # of the step that is compared: a fifth of the images
 PACE_SECONDS = 8.0  # what measuring the pace may take, once warm
 PACE_STEPS = 27
 
@@ -110,10 +109,8 @@ def agreement(device: torch.device, precision: str, protocol: Protocol = CHECKED
     worst = max(gradients, key=lambda name: relative_difference(gradients[name], slopes[name]))
     gradient = relative_difference(gradients[worst], slopes[worst])
     allowed = TOLERANCES[precision]
-    found = (
-        f"losses within {loss:.1e} of float64 (allowed {allowed[0]:.0e}), gradients within {gradient:.1e} "
-        f"(allowed {allowed[1]:.0e}; largest for {worst})"
-    )
+    found = f"losses within {loss:.1e} of float64 (allowed {allowed[0]:.0e}), gradients within {gradient:.1e} "
+    found += f"(allowed {allowed[1]:.0e}; largest for {worst})"
     advice = "" if loss <= allowed[0] and gradient <= allowed[1] else disagreement(stack)
     return Finding(f"a step in {precision}", found, advice)
 
@@ -126,17 +123,12 @@ def disagreement(stack: Stack) -> str:
     return f"Do not train with this, its rows would be wrong: try {other}, and report it with this output."
 
 
-def usual_stack(device: torch.device, precision: str, protocol: Protocol) -> list[Run]:
-    """A stack as training the paper's comparison would use it on this device."""
-    runs = [run for run in REGISTRY["main_table"].runs("paper", protocol=protocol) if run.seed == 0]
+def measured_pace(device: torch.device, precision: str, usual: Sequence[Run]) -> Pace:
+    """The pace of a stack of such runs, as training would cut it, from its epoch's start and a few of its steps."""
+    protocol = usual[0].protocol
     size = local.stack_size_for(device, protocol, precision)
-    return local.cut_into_stacks(runs, size, mix_streams=local.mixes_streams(device, protocol, precision))[0]
-
-
-def measured_pace(device: torch.device, precision: str, protocol: Protocol | None = None) -> Pace:
-    """The pace of a usual stack, from its epoch's start and a few of its steps."""
-    protocol = protocol or Protocol()
-    stack = Stack(usual_stack(device, precision, protocol), device, precision)
+    cut = local.cut_into_stacks(usual, size, mix_streams=local.mixes_streams(device, protocol, precision))
+    stack = Stack(cut[0], device, precision)
     done = wait_for(device)
     stack.step(0, begun(stack, 0))  # libraries are loaded, kernels chosen, memory taken
     done()
@@ -200,24 +192,20 @@ def attempted(name: str, device: torch.device, look: Callable[[], Finding]) -> F
         return look()
     except torch.OutOfMemoryError:
         return Finding(name, "memory ran out", "Free memory of the device, or give a smaller --stack-size to run.")
-    except (
-        RuntimeError
-    ) as error:  # what PyTorch raises for a broken driver, a missing kernel, a library that does not fit
+    except RuntimeError as error:  # a broken driver, a missing kernel, a library that does not fit
         said = str(error).strip().partition("\n")[0]
-        return Finding(
-            name, f"PyTorch failed: {said}", f"Reinstall PyTorch to suit the driver of {device}, or use --device cpu."
-        )
+        advice = f"Reinstall PyTorch to suit the driver of {device}, or use --device cpu."
+        return Finding(name, f"PyTorch failed: {said}", advice)
 
 
-def times(pace: Pace) -> list[str]:
-    """A line for each experiment and preset: its runs, and how long training all of them would take."""
-    width = max(map(len, REGISTRY)) + 2
-    lines = [f"{'experiment':<{width}}{'preset':<8}{'runs':>7}{'time':>12}"]
-    for name, experiment in REGISTRY.items():
-        for preset in PRESETS:
-            runs = trainings(experiment.runs(preset))
-            seconds = pace.an_image * sum(map(local.image_epochs, runs))
-            lines.append(f"{name:<{width}}{preset:<8}{len(runs):>7}{readable_time(seconds):>12}")
+def times(pace: Pace, asked: Mapping[str, Sequence[Run]]) -> list[str]:
+    """A line for each list of runs, by its title: how many are trained, and how long that would take."""
+    width = max(map(len, asked), default=0) + 2
+    lines = [f"{'':<{width}}{'runs':>7}{'time':>12}"]
+    for title, wanted in asked.items():
+        runs = trainings(wanted)
+        seconds = pace.an_image * sum(map(local.image_epochs, runs))
+        lines.append(f"{title:<{width}}{len(runs):>7}{readable_time(seconds):>12}")
     return lines
 
 
@@ -227,13 +215,19 @@ def as_line(finding: Finding) -> str:
     return f"{mark:<7}{finding.name}: {finding.found}" + (f"\n       {finding.advice}" if finding.advice else "")
 
 
-def check(device: str = "auto", say: Callable[[str], object] = print, protocol: Protocol | None = None) -> bool:
+def check(
+    device: str = "auto",
+    usual: Sequence[Run] | None = None,
+    asked: Mapping[str, Sequence[Run]] | None = None,
+    say: Callable[[str], object] = print,
+) -> bool:
     """Look at everything, say what was found, and whether all is well.
 
     Args:
         device: "auto", "cpu", "cuda" or "cuda:N".
+        usual: runs such as will be trained, of which a stack is timed; None: one of every method.
+        asked: runs whose time is estimated, by what they are called; None: no estimate.
         say: takes each line.
-        protocol: of the stack whose pace is measured; None: the default.
 
     Returns:
         True if nothing is wrong.
@@ -247,7 +241,7 @@ def check(device: str = "auto", say: Callable[[str], object] = print, protocol: 
     paces: list[Pace] = []
 
     def pace() -> Finding:
-        paces.append(measured_pace(where, precision, protocol))
+        paces.append(measured_pace(where, precision, usual or one_of_each(Protocol())))
         return pace_finding(paces[0])
 
     def found(finding: Finding) -> None:
@@ -260,14 +254,10 @@ def check(device: str = "auto", say: Callable[[str], object] = print, protocol: 
         found(attempted(f"a step in {compared}", where, partial(agreement, where, compared)))
     found(attempted("pace", where, pace))
     found(attempted("memory", where, lambda: memory_finding(where, precision, paces[0] if paces else None)))
-    if paces:
-        say("\nAt this pace, all runs of an experiment would take one process:")
-        for line in times(paces[0]):
+    if paces and asked:
+        say("\nAt this pace, one process would take:")
+        for line in times(paces[0], asked):
             say(line)
     wrong = [finding for finding in findings if finding.advice]
-    say(
-        f"\n{len(wrong)} of {len(findings)} things are wrong."
-        if wrong
-        else "\nAll is well: train with `python -m dtcl_core run`."
-    )
+    say(f"\n{len(wrong)} of {len(findings)} things are wrong." if wrong else "\nAll is well.")
     return not wrong

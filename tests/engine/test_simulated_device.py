@@ -3,6 +3,7 @@
 import importlib.util
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,9 +16,9 @@ from dtcl_core import evaluate, methods, pretrain
 from dtcl_core.config import Protocol, Run
 from dtcl_core.engine.device import free_bytes
 from dtcl_core.launch import local
-from dtcl_core.report import benchmarked
 from dtcl_core.results import Store
 
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 # Where the host may wait for the device, by what is being done; an epoch is not among it.
 SET_UP = ("pretrain.Stack.__init__",)
 EVALUATION = ("evaluate.measure",)
@@ -256,10 +257,10 @@ def test_free_memory_is_what_the_device_has_less_what_is_held():
 
 @pytest.fixture
 def counting(monkeypatch):
-    if not benchmarked.FOLDER.exists():
+    if not BENCHMARKS.exists():
         pytest.skip("the benchmarks are in a checkout, not in the package")
-    monkeypatch.syspath_prepend(benchmarked.FOLDER)
-    spec = importlib.util.spec_from_file_location("simulated_benchmark", benchmarked.FOLDER / "simulated.py")
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    spec = importlib.util.spec_from_file_location("simulated_benchmark", BENCHMARKS / "simulated.py")
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, spec.name, module)
     spec.loader.exec_module(module)
@@ -285,7 +286,7 @@ def test_the_papers_runs_stay_under_eight_minutes_of_a_large_gpu_by_their_counts
     assert sum(map(len, stacks)) == 950 and len(stacks) == 5
     rows = counting.rows_of("the paper's", stacks[0], len(stacks))
     assert all(row["launches"] <= 1100 for row in rows), "launches bind before anything else does"
-    minutes = benchmarked.computed_minutes(pd.DataFrame(rows))
+    minutes = counting.computed_minutes(pd.DataFrame(rows))
     assert minutes.keys() == {"H100 SXM", "H200 SXM"} and all(1 < m < 8 for m in minutes.values())
 
 

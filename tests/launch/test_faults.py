@@ -12,12 +12,12 @@ import faults
 import pytest
 import torch
 
-from dtcl_core import __main__ as command_line
 from dtcl_core import pretrain
 from dtcl_core.config import Run
 from dtcl_core.engine.checkpoint import read_checkpoint, write_checkpoint
 from dtcl_core.launch import local
 from dtcl_core.results import Store
+from dtcl_study import cli
 
 
 @pytest.mark.parametrize(("processes", "same"), [(1, False), (2, False), (2, True)])
@@ -250,7 +250,7 @@ def test_a_read_only_folder_is_refused_before_training(tmp_path, tiny, nothing_t
 def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path, capsys, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(pretrain, "train", lambda *a, **k: pytest.fail("it trained"))
-    status = command_line.main(
+    status = cli.main(
         ["run", "main_table", "--device", "cpu", "--results", str(tmp_path / "file" / "results")]
     )
     assert status == 2 and "error: results cannot be written to" in capsys.readouterr().err

@@ -1,26 +1,15 @@
-"""Training what is missing, and the command line over it."""
+"""Training what is missing, on one machine."""
 
 import json
-import os
-import re
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
 
 import pytest
 import torch
 
-from dtcl_core import __main__ as command_line
-from dtcl_core import console, pretrain
-from dtcl_core.analysis import selection
-from dtcl_core.analysis.selection import FRESH_SEED
+from dtcl_core import pretrain
 from dtcl_core.config import Protocol, Run
 from dtcl_core.engine.streams import stream_of
-from dtcl_core.experiments import MAX_SEEDS, PRESETS, REGISTRY, Experiment
 from dtcl_core.launch import local
-from dtcl_core.report import notebook
 from dtcl_core.results import Store
 
 
@@ -171,143 +160,6 @@ def test_an_interrupted_compute_goes_on_to_the_same_rows(all_methods, tmp_path):
     assert stops > 1
     for key, row in whole.rows().items():
         assert stopped.rows()[key]["metrics"] == row["metrics"]
-
-
-def run(*arguments, **kwargs):
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        [sys.executable, "-m", "dtcl_core", *map(str, arguments)],
-        capture_output=True, text=True, env=environment, timeout=300, **kwargs,
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--sigma", "-5"], "sigma must be a number >= 0, got -5"),
-        (["--methods", "simclr"], "unknown method 'simclr'"),
-        (["--tau-alpha", "0"], "tau_alpha must be a number > 0, got 0"),
-        (["--tau-alpha", "low"], "expected numbers with commas"),
-        (["--seeds", "0"], "seeds must be an integer >= 1 and <= 1000, got 0"),
-        (["--epochs", "0"], "epochs must be an integer >= 1, got 0"),
-        (["--device", "tpu"], "device must be auto, cpu or cuda, got 'tpu'"),
-        (["--stack-size", "0"], "--stack-size must be at least 1"),
-        (["--fresh"], "--fresh needs the whole grid on 2 seeds or more to select from; 14 of its 14 runs are missing"),
-    ],
-)
-def test_a_users_mistake_is_one_line(arguments, message, tmp_path, capsys):
-    status = command_line.main(["run", "main_table", "--results", str(tmp_path), *_joined(arguments)])
-    captured = capsys.readouterr()
-    assert status == 2 and message in captured.err and captured.err.count("\n") == 1
-    assert not list(tmp_path.iterdir())
-
-
-def _joined(arguments):
-    return ["=".join(arguments)]  # so that -5 is a value, not an option
-
-
-@pytest.mark.parametrize(
-    "arguments", [["run"], ["run", "table_one"], ["run", "main_table", "--shard", "3/2"], ["train"]]
-)
-def test_usage_errors_name_what_is_accepted(arguments, capsys):
-    with pytest.raises(SystemExit) as error:
-        command_line.main(arguments)
-    assert error.value.code == 2 and "usage" in capsys.readouterr().err
-
-
-def test_run_and_status_from_the_command_line(tmp_path):
-    arguments = ["--results", tmp_path]
-    done = run("run", "main_table", "--methods", "standard,dw_pairs", "--seeds", 1, *arguments)
-    assert done.returncode == 0 and "All 2 runs exist now" in done.stdout, done.stderr
-    assert len(re.findall("^Encoders are computed by .*: float32, 1 thread, up to", done.stdout, re.MULTILINE)) == 1
-    again = run("run", "main_table", "--methods", "standard,dw_pairs", "--seeds", 1, *arguments)
-    assert "2 of 2 runs exist" in again.stdout
-    status = run("status", *arguments)
-    line = next(x for x in status.stdout.splitlines() if "main_table" in x and "smoke" in x)
-    assert line.split()[:5] == ["main_table", "smoke", "14", "2", "12"]
-    assert re.search(r"12 +\d+ (s|min|h) +\d+\.\d$", line.rstrip()), "no time left"
-    assert "of this processor on 1 thread by" in status.stdout and "core-hours are" in status.stdout
-    pace, rate = (
-        float(re.search(rf"{x}", status.stdout)[1]) for x in (r"at (\S+) s a run-epoch", r"A core trains (\S+) runs")
-    )
-    assert rate == pytest.approx(3600 / (pace * Protocol().epochs), rel=0.02)
-    named = [x.split()[:2] for x in status.stdout.splitlines()]
-    assert all([name, preset] in named for name in REGISTRY for preset in PRESETS), "columns run into each other"
-
-
-def test_what_was_selected_is_trained_on_fresh_seeds(tiny, tmp_path, monkeypatch, capsys):
-    runs = [Run(tau_alpha=tau, seed=seed, protocol=tiny) for tau in (0.1, 0.4) for seed in range(3)]
-    experiment = Experiment("main_table", "made up", lambda preset: [])
-    monkeypatch.setattr(selection, "SHARED_SEEDS", 3)
-    monkeypatch.setattr(Experiment, "runs", lambda self, *arguments, **options: runs)
-    monkeypatch.setitem(REGISTRY, "main_table", experiment)
-    arguments = ["run", "main_table", "--device", "cpu", "--results", str(tmp_path)]
-    local.compute([run for run in runs if run.seed < 2], Store(tmp_path), "cpu", quiet=True)
-    assert command_line.main([*arguments, "--fresh"]) == 2 and "2 of its 6 runs are missing" in capsys.readouterr().err
-    assert command_line.main(arguments) == 0
-    store = Store(tmp_path)
-    (tau,) = selection.select(store.load()).tau_alpha
-    trained, later = list(runs), [Run(tau_alpha=tau, seed=3, protocol=tiny) for tau in (0.1, 0.4)]
-    runs += later  # three seeds have selected; a fourth is under way
-    assert command_line.main([*arguments, "--fresh", "--shard", "0/2"]) == 0
-    assert command_line.main([*arguments, "--fresh"]) == 0
-    first = len(local.shard_of([Run(tau_alpha=tau, seed=FRESH_SEED + n, protocol=tiny) for n in range(4)], 0, 2))
-    said = capsys.readouterr().out
-    assert f"0 of {first} runs exist" in said and f"{first} of 4 runs exist" in said
-    assert "The whole grid has 3 of 4 seeds; with all of them it may select others." in said
-    fresh = [Run(tau_alpha=tau, seed=FRESH_SEED + number, protocol=tiny) for number in range(4)]
-    del runs[:]
-    runs += trained
-    assert set(store.rows()) == {run.key for run in [*runs, *fresh]}
-    monkeypatch.setattr(notebook, "default_store", lambda preset: store)
-    told, rows = notebook.confirm(selection.select(store.load(runs)), runs, "core", False, "cpu", seeds=4)
-    assert told == fresh and set(rows.key) == {run.key for run in fresh}
-    assert not set(fresh) & set(REGISTRY["claims"].runs("smoke", seeds=MAX_SEEDS)), "no grid reaches them"
-    other = [replace(run, protocol=replace(tiny, dropout=0.0)) for run in runs]
-    assert selection.fresh_runs(selection.select(store.load(runs)), [*runs, *other], 4) == fresh, (
-        "a cell has its protocol"
-    )
-
-
-@pytest.mark.parametrize("name", [name for name, experiment in REGISTRY.items() if not experiment.selects])
-def test_only_what_selects_has_winners_to_confirm(name, tmp_path, capsys):
-    assert command_line.main(["run", name, "--fresh", "--device", "cpu", "--results", str(tmp_path)]) == 2
-    assert f"not for {name}" in capsys.readouterr().err
-
-
-def test_ctrl_c_and_the_time_limit_end_it_cleanly(tmp_path):
-    arguments = [
-        "run",
-        "main_table",
-        "--preset",
-        "laptop",
-        "--methods",
-        "standard",
-        "--seeds",
-        "1",
-        "--results",
-        str(tmp_path),
-    ]
-    limited = run(*arguments, "--time-limit", "4")
-    assert limited.returncode == console.STOPPED and "2 of 2 runs to go" in limited.stdout, limited.stderr
-    process = subprocess.Popen(
-        [sys.executable, "-m", "dtcl_core", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    while "Training" not in process.stdout.readline():
-        pass
-    time.sleep(3)
-    process.send_signal(signal.SIGINT)
-    out, error = process.communicate(timeout=120)
-    assert process.returncode == console.STOPPED, error
-    assert "goes on from here" in out and "Traceback" not in error
-
-
-def test_help_explains_itself(capsys):
-    with pytest.raises(SystemExit):
-        command_line.main(["run", "--help"])
-    text = capsys.readouterr().out
-    for word in ("--preset", "--device", "--shard", "--time-limit", "smoke", "laptop", "paper"):
-        assert word in text
 
 
 def test_a_stack_that_does_not_fit_is_halved_and_nothing_is_lost(all_methods, tmp_path, monkeypatch):

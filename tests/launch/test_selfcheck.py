@@ -7,11 +7,11 @@ import pytest
 import simulated
 import torch
 
-from dtcl_core import __main__ as command_line
 from dtcl_core.config import Protocol
 from dtcl_core.encoder import Encoder
-from dtcl_core.experiments import PRESETS, REGISTRY
 from dtcl_core.launch import local, selfcheck
+from dtcl_study import cli
+from dtcl_study.experiments import REGISTRY
 
 
 @pytest.fixture
@@ -20,7 +20,6 @@ def small(tiny, monkeypatch):
     monkeypatch.setattr(selfcheck, "PACE_STEPS", 2)
     monkeypatch.setattr(selfcheck, "CHECKED", replace(tiny, channels=(16, 16, 32)))
     monkeypatch.setattr(selfcheck.agreement, "__defaults__", (selfcheck.CHECKED,))
-    monkeypatch.setattr(selfcheck, "REGISTRY", {name: REGISTRY[name] for name in ("main_table", "projector_head")})
     return tiny
 
 
@@ -40,13 +39,15 @@ def spoil(monkeypatch):
     return planted
 
 
-def checked(device="cpu", protocol=None):
+def checked(protocol, device="cpu"):
+    """What is said of a device, with the main table's runs under a protocol."""
     lines: list[str] = []
-    return selfcheck.check(device, lines.append, protocol), "\n".join(lines)
+    usual = [replace(run, protocol=protocol) for run in REGISTRY["main_table"].runs("paper") if run.seed == 0]
+    return selfcheck.check(device, usual, {"the main table": usual}, lines.append), "\n".join(lines)
 
 
 def test_a_sound_machine_passes_and_is_described(small):
-    sound, said = checked(protocol=small)
+    sound, said = checked(small)
     assert sound and "WRONG" not in said
     for name in (
         "device: cpu",
@@ -57,8 +58,7 @@ def test_a_sound_machine_passes_and_is_described(small):
         "memory: ",
     ):
         assert f"ok     {name}" in said
-    assert all(f"{name} " in said for name in selfcheck.REGISTRY) and said.count("laptop") == 2
-    assert "All is well" in said
+    assert "the main table      190" in said and "All is well" in said
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_sound_machine_passes_and_is_described(small):
 )
 def test_a_machine_that_computes_wrongly_is_told(small, spoil, change):
     spoil(change)
-    sound, said = checked(protocol=small)
+    sound, said = checked(small)
     assert not sound and "WRONG  a step in float32: losses within" in said
     assert "Do not train with this" in said and "1 of 6 things are wrong" in said
 
@@ -93,7 +93,7 @@ def test_what_stops_a_step_is_a_sentence_and_the_rest_is_told(small, spoil, erro
         raise error
 
     spoil(stop)
-    sound, said = checked(protocol=small)
+    sound, said = checked(small)
     assert (
         not sound
         and advice in said
@@ -104,8 +104,8 @@ def test_what_stops_a_step_is_a_sentence_and_the_rest_is_told(small, spoil, erro
 
 def test_the_exit_status_tells(monkeypatch, capsys):
     for sound, status in ((True, 0), (False, 1)):
-        monkeypatch.setattr(selfcheck, "check", lambda device, say, sound=sound: say(f"on {device}") or sound)
-        assert command_line.main(["check", "--device", "cpu"]) == status
+        monkeypatch.setattr(selfcheck, "check", lambda device, usual, asked, say, sound=sound: say(f"on {device}") or sound)
+        assert cli.main(["check", "--device", "cpu"]) == status
         assert capsys.readouterr().out == "on cpu\n"
 
 
@@ -113,7 +113,7 @@ def test_the_exit_status_tells(monkeypatch, capsys):
     "device", ["tpu", pytest.param("cuda", marks=pytest.mark.skipif(torch.cuda.is_available(), reason="has a GPU"))]
 )
 def test_a_device_that_is_not_there_is_one_line(device, capsys):
-    assert command_line.main(["check", "--device", device]) == 2
+    assert cli.main(["check", "--device", device]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 
 
@@ -125,11 +125,10 @@ def test_the_difference_is_of_the_worst_run():
 
 
 def test_times_follow_from_the_pace():
-    paces = selfcheck.Pace(6, 1 / Protocol().split_sizes[0], None)  # a second a run-epoch
-    lines = [line.split() for line in selfcheck.times(paces)]
-    (row,) = [line for line in lines if line[:2] == ["main_table", "paper"]]
-    assert row[2:] == ["950", "4", "days"]  # 950 runs of 400 epochs are 380,000 seconds
-    assert len(lines) == 1 + len(REGISTRY) * len(PRESETS)
+    pace = selfcheck.Pace(6, 1 / Protocol().split_sizes[0], None)  # a second a run-epoch
+    asked = {"all": REGISTRY["main_table"].runs("paper"), "none": []}
+    head, *lines = (line.split() for line in selfcheck.times(pace, asked))
+    assert head == ["runs", "time"] and lines == [["all", "950", "4", "days"], ["none", "0", "0", "s"]]  # 380,000 seconds
 
 
 def test_every_method_is_compared(tiny):
@@ -150,7 +149,7 @@ def test_an_accelerator_is_checked_in_both_precisions(small):
         simulated.Simulation() as simulation,
         simulation.waiting_in("launch.selfcheck.first_step", "pretrain.Stack.__init__"),
     ):
-        sound, said = checked(simulated.KIND, small)
+        sound, said = checked(small, simulated.KIND)
     assert sound, said
     assert "device: simulated (a simulated device)" in said
     assert "a step in float32" in said and "a step in bfloat16" in said and "GiB that are free; one of 190 took" in said

@@ -1,1 +1,0 @@
-"""What is concluded from the rows: selection, intervals, contrasts, claims, verdicts, calibration."""

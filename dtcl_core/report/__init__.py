@@ -1,1 +1,0 @@
-"""What is shown: tables, figures, what chapters call, and what was benchmarked."""

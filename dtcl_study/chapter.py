@@ -1,0 +1,146 @@
+"""What every chapter needs: parameters that are checked, figures that are drawn, tables and sentences that nbval can compare."""
+
+from __future__ import annotations
+
+import ast
+import html
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pandas as pd
+
+from dtcl_core.checks import closest
+
+from . import style
+
+INJECTED = "# Parameters"  # papermill writes its cell with this first line
+
+
+def assigned_names(source: str) -> set[str]:
+    """Names that a cell assigns at its top level."""
+    names = set()
+    for node in ast.parse(source).body:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return names
+
+
+def check_parameters(cells: Sequence[str]) -> None:
+    """Refuse a parameter that papermill injected but the chapter does not have (papermill itself only logs a line).
+
+    Args:
+        cells: the sources executed so far, IPython's ``In``: the injected cell follows the chapter's own parameters.
+
+    Raises:
+        ValueError: naming the unknown parameter and those that exist.
+    """
+    for before, source in pairwise(cells):
+        if source.lstrip().startswith(INJECTED):
+            known = assigned_names(before)
+            for name in sorted(assigned_names(source) - known):
+                raise ValueError(
+                    f"unknown parameter {name!r}{closest(name, known)}: this chapter takes {', '.join(sorted(known))}."
+                )
+
+
+def start(cells: Sequence[str]) -> None:
+    """Begin a chapter: check its parameters, draw figures in place as SVG whatever MPLBACKEND says, set the style.
+
+    Args:
+        cells: IPython's ``In``.
+
+    Raises:
+        ValueError: see `check_parameters`.
+    """
+    check_parameters(cells)
+    style.use_style()
+    try:
+        shell = get_ipython()  # type: ignore[name-defined]
+    except NameError:  # executed by a test, without a kernel
+        return
+    shell.run_line_magic("matplotlib", "inline")
+    shell.run_line_magic("config", "InlineBackend.figure_formats = ['svg']")
+
+
+class Sentence:
+    """Markdown on a page, and beside it the same as plain text, which nbval compares."""
+
+    def __init__(self, text: str):
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/plain": self.text, "text/markdown": self.text}
+
+
+def say(text: str) -> None:
+    """Display a sentence, in Markdown."""
+    from IPython.display import display  # not needed to train
+
+    display(Sentence(text))
+
+
+class Table:
+    """A table of texts: HTML on a page, and beside it the plain, aligned text that nbval compares.
+
+    Args:
+        frame: texts and numbers; its index is not shown. Numbers have three decimals, whole ones none.
+        caption: a line above it.
+        bold: places (line, column's name) to mark.
+        small: for some places, a second line in small letters.
+    """
+
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        caption: str = "",
+        bold: set[tuple[int, str]] | None = None,
+        small: Mapping[tuple[int, str], str] | None = None,
+    ):
+        self.frame, self.caption, self.bold, self.small = frame.map(as_text), caption, bold or set(), dict(small or {})
+
+    def __repr__(self) -> str:
+        plain = self.frame.copy()
+        for (line, name), text in self.small.items():
+            plain.loc[plain.index[line], name] += f" ({text})" if text else ""
+        table = plain.to_string(index=False) if len(plain) else "Not yet run."
+        return f"{self.caption}\n{table}" if self.caption else table
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        return {"text/plain": repr(self), "text/html": self.html()}
+
+    def html(self) -> str:
+        """The table as HTML, in a box that scrolls by itself; `_static/book.css` styles it."""
+        if self.frame.empty:
+            return f"<p>{html.escape(self.caption)} Not yet run.</p>"
+        heads = "".join(f"<th>{html.escape(str(name))}</th>" for name in self.frame)
+        lines = []
+        for line in range(len(self.frame)):
+            cells = "".join(self._cell(line, place, str(name)) for place, name in enumerate(self.frame))
+            lines.append(f"<tr>{cells}</tr>")
+        caption = f"<caption>{html.escape(self.caption)}</caption>" if self.caption else ""
+        body = f"<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody>"
+        return f'<div class="dtcl-table"><table>{caption}{body}</table></div>'
+
+    def _cell(self, line: int, place: int, name: str) -> str:
+        text = html.escape(str(self.frame.iat[line, place]))
+        text = f"<b>{text}</b>" if (line, name) in self.bold else text
+        small = self.small.get((line, name))
+        return f"<td>{text}{f'<br><small>{html.escape(small)}</small>' if small else ''}</td>"
+
+
+def as_text(value: Any) -> str:
+    """A cell as text: numbers with three decimals, whole ones with none, – for what is missing."""
+    if value is None or (isinstance(value, float) and value != value):
+        return "–"
+    return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+
+def show(table: pd.DataFrame | Table, caption: str = "") -> None:
+    """Display a table; "Not yet run." where it has no lines."""
+    from IPython.display import display  # not needed to train
+
+    display(table if isinstance(table, Table) else Table(table, caption))

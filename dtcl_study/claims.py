@@ -1,0 +1,452 @@
+"""The paper's fifteen claims as data, and one rule that judges each.
+
+A *contrast* is a mean over seeds of a paired difference, positive as the claim has it. It is *for* the claim if its 95 % interval lies
+above zero, *against* it if its interval at 1 - 0.05/m lies below (m: the claim's contrasts), else *open*; it is *alike* if its 90 %
+interval lies within 0.02 of zero. A claim *holds* if all its contrasts are for it, *fails* if one is against it, holds *partly* if
+none is against it and at least half are for it; else it is *open*. Some claims are judged otherwise, and say so.
+
+Fresh contrasts compare frozen configurations on fresh seeds, grid contrasts the complete seeds of the grid. 1 % of labels and sigma 50
+unless said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+
+from dtcl_core import losses
+from dtcl_core.config import HYPERPARAMETERS, Protocol
+from dtcl_core.methods import ALL_METHODS
+from dtcl_core.traces import Trace
+
+from . import selection
+from .compare import Interval, by_seed, difference, mean
+from .experiments import BASELINES, ORACLE, PROPOSED, SEEDS, SIGMA
+from .rows import Study
+
+LIKE = 0.02  # accuracies that differ by less are alike
+HIGH = 0.90
+NOT_YET = "not yet run"
+ID, OOD, DOMAIN = "test_id", "test_ood", "d_test_id"
+SHORT = {ID: "Test-ID", OOD: "Test-OOD", DOMAIN: "D-Test-ID", "validation": "Validation"}
+
+
+def title(method: str) -> str:
+    """A method's name in tables."""
+    return ALL_METHODS[method].title
+
+
+def percent(share: float) -> str:
+    """A share as text.
+
+    >>> percent(0.01), percent(1.0)
+    ('1 %', '100 %')
+    """
+    return f"{100 * share:g} %"
+
+
+class Contrast(NamedTuple):
+    """One comparison of a claim: what is compared, its mean with the 95 % interval, and what it says."""
+
+    label: str
+    interval: Interval
+    state: str  # "for", "against", "open", "alike" or "not yet run"
+    counts: bool = True  # False: shown beside the claim, no part of its verdict
+
+
+Differences = Iterator[tuple[str, pd.Series]]  # what is compared, and its difference by seed
+
+
+class Evidence:
+    """The rows that claims look at: frozen configurations on fresh seeds, and the grids.
+
+    Args:
+        preset: whose rows; verdicts are given in "paper" only.
+    """
+
+    def __init__(self, preset: str = "paper"):
+        self.preset = preset
+
+    @cached_property
+    def fresh(self) -> pd.DataFrame:
+        """Rows of the experiment `fresh`, at each sigma and kind of discriminator where all of its seeds are there."""
+        study = Study("fresh", self.preset)
+        asked = {name: len({run.seed for run in study.runs if run.sigma == name[0]}) for name in study.counts}
+        rows = study.complete
+        whole = [name for name, count in study.counts.items() if count == asked[name]]
+        keep = [any(s == sigma and (d is None or kind is None or d == kind) for sigma, kind in whole)
+                for s, d in zip(rows.sigma, rows.discriminator.where(rows.discriminator.notna(), None))]  # fmt: skip
+        return rows[np.array(keep, dtype=bool)].reset_index(drop=True)
+
+    @cached_property
+    def grid(self) -> Study:
+        """The main table's grid."""
+        return Study("main_table", self.preset)
+
+    @cached_property
+    def heads(self) -> Study:
+        """The projector heads' grid."""
+        return Study("projector_head", self.preset)
+
+    @cached_property
+    def traces(self) -> list[Trace]:
+        """What the followed runs recorded."""
+        return Study("effective_temperature", self.preset).traces()
+
+    def seeds_behind(self, chapter: str) -> int:
+        """How many complete seeds a claim about the grid has, by the chapter that shows it."""
+        if chapter == "effective_temperature":
+            return len(self.traces)
+        return (self.heads if chapter == "projector_head" else self.grid).seeds
+
+    def of(self, method: str, metric: str, sigma: float = SIGMA, label_fraction: float = 0.01, kind: str = "global") -> pd.Series:
+        """An accuracy of a method's frozen configuration by fresh seed; empty before it is run."""
+        rows = self.fresh
+        rows = rows[(rows.method == method) & (rows.sigma == sigma) & (rows.label_fraction == label_fraction)]
+        if method in PROPOSED:
+            rows = rows[rows.discriminator == kind]
+        return by_seed(rows, metric, f"{method} at sigma {sigma:g}")
+
+    def all_of(self, methods: Sequence[str], metric: str, **more: Any) -> pd.Series:
+        """The mean of some methods by seed."""
+        return pd.concat([self.of(m, metric, **more) for m in methods], axis=1, join="inner").mean(axis=1)
+
+    def by_configuration(self, method: str, metric: str) -> pd.DataFrame:
+        """An accuracy on the grid: configurations (lines) by complete seed (columns)."""
+        rows = self.grid.complete
+        rows = rows[(rows.method == method) & (rows.label_fraction == 0.01)]
+        return rows.set_index([*HYPERPARAMETERS, "seed"])[metric].unstack("seed").sort_index()
+
+
+# --- what the claims compare ------------------------------------------------------------------------------------------
+
+
+def over_each(e: Evidence, metrics: Sequence[str], others: Sequence[str] = BASELINES, sign: int = 1, **more: Any) -> Differences:
+    """Each proposed method over each of some others."""
+    for metric in metrics:
+        for method in PROPOSED:
+            for other in others:
+                word = "over" if sign > 0 else "below"
+                label = f"{SHORT[metric]}{_where(**more)}: {title(method)} {word} {title(other)}"
+                yield label, sign * difference(e.of(method, metric, **more), e.of(other, metric, **more))
+
+
+def over_mean(e: Evidence, metric: str, others: Sequence[str] = BASELINES, sign: int = 1, **more: Any) -> Differences:
+    """Each proposed method over the mean of some others."""
+    for method in PROPOSED:
+        word = "over" if sign > 0 else "below"
+        named = "the baselines" if tuple(others) == BASELINES else ", ".join(title(m) for m in others)
+        label = f"{SHORT[metric]}{_where(**more)}: {title(method)} {word} the mean of {named}"
+        yield label, sign * difference(e.of(method, metric, **more), e.all_of(others, metric, **more))
+
+
+def _where(sigma: float | None = None, label_fraction: float | None = None) -> str:
+    spread = "" if sigma is None else f", sigma {sigma:g}"
+    return spread + ("" if label_fraction is None else f", {percent(label_fraction)} of labels")
+
+
+def two_best(e: Evidence) -> Differences:
+    yield from over_each(e, (OOD, ID))
+
+
+def hide_the_domain(e: Evidence) -> Differences:
+    yield from over_each(e, (DOMAIN,), ("standard", "mmd", "dann"), sign=-1)
+
+
+def same_domain_hides_more(e: Evidence) -> Differences:
+    yield from over_each(e, (DOMAIN,), ("same_domain",), sign=-1)
+
+
+def penalties_do_worse(e: Evidence) -> Differences:
+    for metric in (OOD, ID):
+        for other in ("mmd", "dann"):
+            yield f"{SHORT[metric]}: {title('standard')} over {title(other)}", difference(e.of("standard", metric), e.of(other, metric))
+
+
+def oracle_bounds(e: Evidence) -> Differences:
+    for metric in (OOD, ID):
+        for other in (*BASELINES, *PROPOSED):
+            yield f"{SHORT[metric]}: {title(ORACLE)} over {title(other)}", difference(e.of(ORACLE, metric), e.of(other, metric))
+
+
+def wide_spreads(e: Evidence) -> Differences:
+    for sigma in (50.0, 75.0, 150.0):
+        yield from over_each(e, (ID,), sigma=sigma)
+        yield from over_mean(e, OOD, sigma=sigma)
+        yield from over_mean(e, DOMAIN, ("standard", "mmd", "dann"), sign=-1, sigma=sigma)
+
+
+def few_labels(e: Evidence) -> Differences:
+    for method in PROPOSED:
+        lead = {
+            f: difference(e.of(method, ID, label_fraction=f), e.all_of(BASELINES, ID, label_fraction=f)) for f in (0.01, 1.0)
+        }
+        yield f"Test-ID: lead of {title(method)} over the baselines' mean at 1 % of labels less that at 100 %", difference(lead[0.01], lead[1.0])
+    for fraction in (0.1, 1.0):
+        yield from over_each(e, (ID,), label_fraction=fraction)
+
+
+def low_temperatures(e: Evidence) -> Differences:
+    for method in PROPOSED:
+        table = e.by_configuration(method, ID)
+        rank = pd.Series(table.index.get_level_values("tau_alpha")).rank(method="dense").to_numpy()
+        slope = {seed: -np.polyfit(rank, values, 1)[0] for seed, values in table.items() if values.notna().all()}
+        yield f"Test-ID: minus the slope on the rank of tau_alpha, {title(method)}", pd.Series(slope, dtype=float)
+    yield from (_shortfall(e, method) for method in PROPOSED)
+
+
+def _shortfall(e: Evidence, method: str) -> tuple[str, pd.Series]:
+    """Test-OOD of the configuration that is best on the other seeds, less that of the selected one."""
+    table = e.by_configuration(method, OOD).fillna(selection.CHANCE)
+    chosen = e.grid.chosen if len(table) else pd.DataFrame()
+    found: dict[Any, float] = {}
+    if table.shape[1] > 1:
+        mine = chosen[(chosen.method == method)].iloc[0]
+        place = [tuple(mine[list(HYPERPARAMETERS)].fillna(-1)) == tuple(pd.Series(i).fillna(-1)) for i in table.index].index(True)
+        for seed in table:
+            best = int(table.drop(columns=seed).mean(axis=1).to_numpy().argmax())
+            found[seed] = table[seed].iloc[best] - table[seed].iloc[place]
+    return f"Test-OOD: the configuration best on the other seeds over the selected one, {title(method)}", pd.Series(found, dtype=float)
+
+
+def on_average(e: Evidence) -> Differences:
+    for metric in (OOD, ID):
+        means = {m: e.by_configuration(m, metric).fillna(selection.CHANCE).mean() for m in (*PROPOSED, *BASELINES)}
+        for method in PROPOSED:
+            for other in BASELINES:
+                yield f"{SHORT[metric]}, mean over the grid: {title(method)} over {title(other)}", difference(means[method], means[other])
+
+
+def discriminators(e: Evidence) -> Differences:
+    for metric in (OOD, ID, DOMAIN):
+        for method in PROPOSED:
+            both = [e.of(method, metric, kind=kind) for kind in ("global", "batch")]
+            yield f"{SHORT[metric]}: {title(method)}, global less batch-level", difference(*both)
+
+
+def projector_heads(e: Evidence) -> Differences:
+    rows = e.heads.selected(0.1)
+    plain = rows[rows.projector.isna()]
+    for metric in (ID, OOD):
+        for kind in ("linear", "mlp"):
+            for k in (4, 8, 16):
+                one = by_seed(rows, metric, projector=kind, projector_dim=k)
+                yield f"{SHORT[metric]}: no head over {kind} head of {k}, 10 % of labels", difference(by_seed(plain, metric), one)
+    for kind in ("linear", "mlp"):
+        table = rows[rows.projector == kind].pivot_table(DOMAIN, "seed", "projector_dim")
+        slope = {s: np.polyfit(np.log2(line.index.to_numpy(float)), line, 1)[0] for s, line in table.iterrows()}
+        yield f"D-Test-ID: slope on the dimension of a {kind} head (a doubling)", pd.Series(slope, dtype=float)
+
+
+def temperatures_converge(e: Evidence) -> Differences:
+    start, end = {}, {}
+    for number, trace in enumerate(e.traces):
+        median = trace.quantiles([0.5], "same_domain")[:, 0]
+        tau_alpha = float(trace.edges.mean())  # the bins reach equally far to both sides
+        start[number] = tau_alpha - float(np.median(median[:10]))
+        end[number] = 0.01 - abs(float(median[-1]) - tau_alpha)
+    yield "tau_alpha over the median temperature of same-domain pairs in the first ten epochs", pd.Series(start, dtype=float)
+    yield "0.01 over the distance of the last median from tau_alpha", pd.Series(end, dtype=float)
+
+
+def gradient(e: Evidence) -> Differences:
+    """The digits to which autograd's gradient agrees with exp(s / tau) / tau over the denominator, beyond nine."""
+    found, n, tau_alpha = {}, 8, 0.3
+    for seed in range(5):
+        generator = torch.Generator().manual_seed(seed)
+        z = torch.randn(n, n, generator=generator, dtype=torch.float64, requires_grad=True)
+        tau = 0.05 + torch.rand(n, n, generator=generator, dtype=torch.float64)
+        units = torch.eye(n, dtype=torch.float64)  # cosines with them are the coordinates of an anchor of unit length
+        (by_autograd,) = torch.autograd.grad(losses.info_nce(z, units, tau_alpha, tau_neg=tau) * n, z)
+        length = z.detach().norm(dim=-1, keepdim=True)
+        cosine, tau = z.detach() / length, tau.fill_diagonal_(tau_alpha)
+        weight = (cosine / tau).exp()
+        by_cosine = weight / tau / weight.sum(-1, keepdim=True) - units / tau_alpha
+        expected = (by_cosine - (by_cosine * cosine).sum(-1, keepdim=True) * cosine) / length
+        error = ((by_autograd - expected).abs().max() / expected.abs().max()).item()
+        found[seed] = -math.log10(max(error, 1e-16)) - 9
+    yield "digits to which autograd agrees with the formula, beyond nine", pd.Series(found)
+
+
+def weight_outside(e: Evidence) -> Differences:
+    """Half of how much a weight in the temperature changes the gradient, less how much one outside the exponent does."""
+    for name, tau_alpha, tau_beta in (("mild", 0.175, 0.25), ("sharp", 0.075, 0.5)):
+        found = {seed: _gradient_changes(seed, tau_alpha, tau_beta) for seed in range(20)}
+        yield f"half the change of the gradient by the temperature over that by a weight outside, {name} setting", pd.Series(found)
+
+
+def _gradient_changes(seed: int, tau_alpha: float, tau_beta: float, n: int = 64) -> float:
+    """For one batch of random unit embeddings and weights uniform on (0, 1); changes count by their share of the gradient without."""
+    generator = torch.Generator().manual_seed(seed)
+    z, other = (losses.directions(torch.randn(n, 16, generator=generator, dtype=torch.float64)) for _ in range(2))
+    w, s = torch.rand(n, n, generator=generator, dtype=torch.float64), z @ other.T
+    off = ~torch.eye(n, dtype=torch.bool)
+
+    def push(tau: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
+        tau = torch.where(off, tau, tau_alpha)
+        weight = torch.where(off, factor, 1.0) * (s / tau).exp()
+        return (weight / tau / weight.sum(-1, keepdim=True))[off]
+
+    plain = push(torch.full_like(s, tau_alpha), torch.ones_like(s))
+    inside = push(losses.pair_temperature(w, tau_alpha, tau_beta, Protocol().tau_min, 2), torch.ones_like(s))
+    outer = push(torch.full_like(s, tau_alpha), 2 * w)
+    change = [float((plain * (p / plain).log().abs()).sum() / plain.sum()) for p in (inside, outer)]
+    return change[0] / 2 - change[1]
+
+
+def short_of_the_best(e: Evidence) -> Differences:
+    _, standard = _shortfall(e, "standard")
+    for method in ("same_domain", "mmd", "dann", *PROPOSED):
+        _, mine = _shortfall(e, method)
+        yield f"Test-OOD: how far the selection falls short, {title(method)} more than {title('standard')}", difference(mine, standard)
+
+
+def holds_with_spread(e: Evidence) -> Differences:
+    change = {m: difference(e.of(m, ID, sigma=150.0), e.of(m, ID, sigma=25.0)) for m in (*PROPOSED, *BASELINES)}
+    for method in PROPOSED:
+        for other in BASELINES:
+            yield f"Test-ID, sigma 150 less 25: {title(method)} over {title(other)}", difference(change[method], change[other])
+
+
+# --- the rule ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the rule says of a claim: a word, how many contrasts are for it, open and against it, and the contrasts."""
+
+    number: int
+    word: str  # "holds", "partly", "open", "fails" or "not yet run"
+    contrasts: list[Contrast]
+
+    @property
+    def counts(self) -> str:
+        """Such as "8 for, 1 open, 0 against"."""
+        states = Counter("open" if c.state == "alike" else c.state for c in self.contrasts if c.counts)
+        return NOT_YET if self.word == NOT_YET else f"{states['for']} for, {states['open']} open, {states['against']} against"
+
+
+def states(found: Iterable[tuple[str, pd.Series]], counts: bool = True) -> list[Contrast]:
+    """Contrasts with what each says (this module's first lines)."""
+    pairs = list(found)
+    contrasts = []
+    for label, values in pairs:
+        interval, corrected, near = (mean(values, c) for c in (0.95, 1 - 0.05 / len(pairs), 0.90))
+        if interval.n < 2:
+            state = NOT_YET
+        elif interval.low > 0:
+            state = "for"
+        elif corrected.high < 0:
+            state = "against"
+        else:
+            state = "alike" if -LIKE < near.low and near.high < LIKE else "open"
+        contrasts.append(Contrast(label, interval, state, counts))
+    return contrasts
+
+
+def by_the_rule(contrasts: Sequence[Contrast]) -> str:
+    """The verdict on most claims."""
+    told = [c.state for c in contrasts if c.counts]
+    if NOT_YET in told:
+        return NOT_YET
+    if "against" in told:
+        return "fails"
+    share = told.count("for") / len(told)
+    return "holds" if share == 1 else "partly" if share >= 0.5 else "open"
+
+
+def no_trend(contrasts: Sequence[Contrast]) -> str:
+    """Claim 9: fails if both methods are clear of zero on the same side for an accuracy, else it holds."""
+    if any(c.state == NOT_YET for c in contrasts):
+        return NOT_YET
+    for one, other in zip(contrasts[::2], contrasts[1::2]):
+        if (one.interval.low > 0 and other.interval.low > 0) or (one.interval.high < 0 and other.interval.high < 0):
+            return "fails"
+    return "holds"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of the paper, in our words.
+
+    Attributes:
+        number, says: the claim.
+        where: which part of the paper makes it.
+        chapter: the page that shows its numbers.
+        seeds: "fresh", "grid", "batches" or "exact".
+        compares: its contrasts, from the evidence.
+        beside: contrasts that are shown and take no part in the verdict.
+        rule: from contrasts to a word.
+    """
+
+    number: int
+    says: str
+    where: str
+    chapter: str
+    seeds: str
+    compares: Callable[[Evidence], Differences]
+    beside: Callable[[Evidence], Differences] = field(default=lambda e: iter(()))
+    rule: Callable[[Sequence[Contrast]], str] = by_the_rule
+
+    def judged(self, evidence: Evidence) -> Verdict:
+        """The verdict on this claim."""
+        contrasts = states(self.compares(evidence))
+        whole = self.seeds != "grid" or evidence.seeds_behind(self.chapter) >= SEEDS
+        word = self.rule(contrasts) if whole else NOT_YET
+        return Verdict(self.number, word, contrasts + states(self.beside(evidence), counts=False))
+
+
+CLAIMS = (
+    Claim(1, "The two proposed methods are the best two on the unseen colour and on the training colours, oracle aside", "Table 1",
+          "main_table", "fresh", two_best),
+    Claim(2, "They are among the most domain-invariant; only Same Domain Negatives is lower", "Table 1", "main_table", "fresh",
+          hide_the_domain, same_domain_hides_more),
+    Claim(3, "MMD and DANN do worse than Standard CL", "Table 1", "main_table", "fresh", penalties_do_worse),
+    Claim(4, "Colour jitter, the oracle, bounds them all", "Table 1", "main_table", "fresh", oracle_bounds),
+    Claim(5, "Above sigma 25 they are frequently among the best on the unseen colour, best on the training colours, and hardest to tell domains from",
+          "sigma figure", "sigma_ablation", "fresh", wide_spreads),
+    Claim(6, "The advantage is largest at 1 % of labels, and they are best on the training colours at every fraction", "Table 2",
+          "label_fractions", "fresh", few_labels),
+    Claim(7, "Lower tau_alpha is typically better; what validation selects is not the test optimum", "Tables 3 to 8", "temperature",
+          "grid", low_temperatures),
+    Claim(8, "Over all hyperparameters their accuracy is higher on average", "distribution figure", "model_selection", "grid", on_average),
+    Claim(9, "Between global and batch-level discriminators there is no clear trend", "Table 9", "global_vs_batch", "fresh",
+          discriminators, rule=no_trend),
+    Claim(10, "A projector head lowers both accuracies, and the domain shows more with its dimension", "projector figure",
+          "projector_head", "grid", projector_heads),
+    Claim(11, "Temperatures start low for pairs of like domain and converge to tau_alpha", "temperature figures",
+          "effective_temperature", "grid", temperatures_converge),
+    Claim(12, "A negative's gradient is exp(s/tau)/tau over the denominator", "appendix A", "method", "exact", gradient),
+    Claim(13, "A weight outside the exponent has a negligible effect beside the temperature", "appendix A", "claims", "batches",
+          weight_outside),
+    Claim(14, "Validation picks well short of the best for all but Standard CL", "distribution figure", "model_selection", "grid",
+          short_of_the_best),
+    Claim(15, "Their accuracy on the training colours stays high as sigma rises while the baselines' falls", "sigma figure",
+          "sigma_ablation", "fresh", holds_with_spread),
+)  # fmt: skip
+
+
+def judged(number: int, evidence: Evidence | None = None) -> Verdict:
+    """The verdict on a claim.
+
+    Raises:
+        ValueError: for a number that no claim has.
+    """
+    for claim in CLAIMS:
+        if claim.number == number:
+            return claim.judged(evidence or Evidence())
+    raise ValueError(f"there are claims 1 to {len(CLAIMS)}, got {number!r}.")
+
+
+def answer(evidence: Evidence) -> str:
+    """What the front page says of claim 1: yes, partly, no, not told, or not yet run."""
+    word = judged(1, evidence).word
+    return {"holds": "yes", "partly": "partly", "fails": "no", "open": "not told"}.get(word, word)

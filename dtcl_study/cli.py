@@ -1,0 +1,450 @@
+"""The command `dtcl`: run, status, audit, check, benchmark, freeze, reproduce.
+
+Each command is a function from options to an exit status: 0 done, 1 failed, 2 a mistake of the user's (one line on standard error,
+before any work), 3 undecided, 130 stopped. What takes seconds to import is imported in the functions that need it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dtcl_core import __version__
+from dtcl_core.checks import closest
+
+from .console import STOPPED, interrupts_held, steady_output, stop_requests
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from dtcl_core.config import Run
+
+HERE = Path(__file__).resolve().parent
+
+
+# --- what may be asked ------------------------------------------------------------------------------------------------
+
+
+def shard(text: str) -> tuple[int, int]:
+    """Parse "i/n"."""
+    parts = text.split("/")
+    if len(parts) != 2 or not all(part.isdecimal() for part in parts) or int(parts[0]) >= int(parts[1]):
+        raise argparse.ArgumentTypeError(f"expected i/n with 0 <= i < n, such as 0/4, got {text!r}")
+    return int(parts[0]), int(parts[1])
+
+
+def positive(kind: type) -> Callable[[str], float]:
+    """A parser of numbers > 0 of a kind, int or float."""
+
+    def parse(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = -1
+        if not value > 0:
+            raise argparse.ArgumentTypeError(f"expected {'an integer' if kind is int else 'a number'} > 0, got {text!r}")
+        return value
+
+    return parse
+
+
+def one_of(what: str, known: Sequence[str]) -> Callable[[str], str]:
+    """A parser of names that are known."""
+
+    def parse(text: str) -> str:
+        if text not in known:
+            raise argparse.ArgumentTypeError(f"unknown {what} {text!r}{closest(text, known)}; there are {', '.join(known)}")
+        return text
+
+    return parse
+
+
+def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The parser of the whole line, and those of the commands."""
+    from dtcl_core.launch.engines import ENGINES
+
+    from .experiments import PRESETS, REGISTRY
+
+    top = argparse.ArgumentParser(
+        prog="dtcl",
+        description="Train, inspect and reproduce the runs behind the book.",
+        epilog="Rows are added to results/ (or $DTCL_RESULTS). Stop at any moment with Ctrl-C; the same command goes on.",
+    )
+    top.add_argument("--version", action="version", version=f"dtcl {__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    presets = "; ".join(f"{name}: {p.purpose} ({p.seeds} seeds, {p.epochs} epochs)" for name, p in PRESETS.items())
+    experiment = {"type": one_of("experiment", tuple(REGISTRY)), "metavar": "EXPERIMENT", "help": f"one of: {', '.join(REGISTRY)}"}
+    device = {"default": "auto", "help": "auto, cpu, cuda or cuda:N (default: auto)"}
+    sigma = {"help": "colour spreads with commas between them (default: the experiment's)"}
+    store = {"metavar": "FOLDER", "help": "the store (default: results/, or results/smoke for runs of that preset)"}
+    plain = {"action": "store_true", "help": "print it as JSON, times in seconds"}
+
+    def command(name: str, says: str, more: str, options: dict[str, dict[str, Any]]) -> None:
+        parser = commands.add_parser(name, help=says, description=f"{says[0].upper()}{says[1:]}. {more}")
+        for option, about in options.items():
+            parser.add_argument(option, **about)
+
+    command("run", "train the missing runs of an experiment", "They are evaluated, and their rows are stored.", {
+        "experiment": experiment,
+        "--preset": {"type": one_of("preset", tuple(PRESETS)), "default": "smoke", "help": f"{presets} (default: smoke)"},
+        "--device": device,
+        "--methods": {"help": "names with commas between them (default: all)"},
+        "--sigma": sigma,
+        "--tau-alpha": {"help": "temperatures to try instead of the preset's, with commas between them"},
+        "--seeds": {"type": int, "help": "number of seeds (default: the preset's)"},
+        "--epochs": {"type": int, "help": "epochs (default: the preset's)"},
+        "--shard": {"type": shard, "metavar": "I/N", "help": "do only part I (from 0) of N, as in a job array"},
+        "--time-limit": {"type": positive(float), "metavar": "SECONDS", "help": "stop cleanly after this long"},
+        "--precision": {"default": "auto", "help": "auto, float32 or bfloat16 (default: bfloat16 on a GPU good at it, else float32)"},
+        "--engine": {"type": one_of("engine", ENGINES), "default": "local", "help": "local, or ray for a cluster (default: local)"},
+        "--stack-size": {"type": positive(int), "help": "most runs trained at once (default: what suits the device)"},
+        "--results": store,
+    })  # fmt: skip
+    command("status", "how many of each experiment's runs exist, and how long the rest would take", "In the preset paper.", {
+        "--device": {"default": "auto", "help": "whose time is estimated: auto, cpu or cuda (default: auto)"},
+        "--results": store,
+        "--json": plain,
+    })  # fmt: skip
+    more = ("They are picked at random, each with the stack it was trained in. On the same kind of machine, with the same code and "
+            "versions, they must be identical; elsewhere they must agree in distribution over seeds. Exit status: 0 passed, 1 failed, "
+            "3 undecided (too few seeds, or differences that vary too much).")  # fmt: skip
+    command("audit", "retrain stored rows and compare", more, {
+        "-n": {"type": positive(int), "default": 1, "metavar": "N", "help": "how many rows are picked (default: 1)"},
+        "--device": device,
+        "--seed": {"type": int, "help": "pick the same rows as another call with this seed"},
+        "--max-epochs": {"type": positive(int), "help": "pick among runs of at most so many epochs"},
+        "--exact": {"action": "store_true", "help": "only rows that must be identical: of this code, such a machine, as many threads"},
+        "--results": store,
+        "--json": plain,
+    })  # fmt: skip
+    more = ("A training step is held against float64 on the CPU, and the time of each experiment is estimated; under a minute. Exit "
+            "status: 0 all is well, 1 something is wrong.")  # fmt: skip
+    command("check", "what this machine would train with, whether it computes right, and how fast", more, {"--device": device})
+    more = ("They go to dtcl_study/frozen/NAME.json, of which the experiment `fresh` is made, and are never changed. Of "
+            "global_vs_batch only the batch-level discriminators are frozen.")  # fmt: skip
+    command("freeze", "freeze the configurations that an experiment's complete seeds select", more, {
+        "name": {"metavar": "NAME", "help": "of the selection: letters, digits and _"},
+        "experiment": experiment,
+        "--sigma": sigma,
+    })  # fmt: skip
+    command("reproduce", "print a table or claim of the paper, reported beside measured", "With intervals and n. Only reads.", {
+        "what": {"nargs": "+", "metavar": "WHAT", "help": '"Table 1" to "Table 9", or "claim 1" to "claim 15"'},
+        "--format": {"choices": ("text", "latex"), "default": "text", "help": "(default: text)"},
+        "--json": plain,
+    })  # fmt: skip
+    peers = commands.add_parser("benchmark", add_help=False, help="time the engine beside its peers on this machine")
+    peers.add_argument("rest", nargs=argparse.REMAINDER)
+    return top, commands.choices
+
+
+def parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of a command line; ends the process with a message and status 2 if it makes no sense."""
+    top, of_command = parsers()
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in COMMANDS:
+        top.error(f"unknown command {arguments[0]!r}{closest(arguments[0], COMMANDS)}; there are {', '.join(COMMANDS)}")
+    options, unknown = top.parse_known_args(arguments)
+    if options.command == "benchmark":
+        options.rest = unknown + options.rest
+    elif unknown:
+        known = re.findall(r"--[a-z-]+", of_command[options.command].format_help())
+        top.error("unrecognized arguments: " + ", ".join(f"{u!r}{closest(u.partition('=')[0], known)}" for u in unknown))
+    return options
+
+
+def check_store(named: str | None, command: str) -> None:
+    """Raise ValueError unless the folder of results that --results or $DTCL_RESULTS names, if any, is one for a command."""
+    given_by = "--results" if named is not None else "DTCL_RESULTS"
+    folder = named if named is not None else os.environ.get("DTCL_RESULTS") or None
+    if folder == "":
+        raise ValueError(f"{given_by} must name a folder.")
+    if folder is None or command in ("check", "benchmark"):
+        return
+    if Path(folder).exists() and not Path(folder).is_dir():
+        raise ValueError(f"{given_by}: {folder} is no folder.")
+    if command != "run" and not Path(folder).is_dir():
+        raise ValueError(f"{given_by}: there is no folder {folder}.")
+
+
+# --- run --------------------------------------------------------------------------------------------------------------
+
+
+def run(options: argparse.Namespace) -> int:
+    """Train the missing runs of an experiment; 0 if there is a finished one in the end, 1 if all diverged."""
+    from dtcl_core.engine.device import check_precision_name, resolve_device
+    from dtcl_core.launch import engines, local
+    from dtcl_core.pretrain import Interrupted
+    from dtcl_core.results import Store
+
+    from .experiments import PRESETS, REGISTRY, wants_trace
+    from .rows import store_of
+
+    check_precision_name(options.precision)
+    # Where Ray trains, its cluster decides what there is.
+    device = options.device if options.engine == "ray" else str(resolve_device(options.device))
+    narrowed = {name: getattr(options, name) for name in ("seeds", "epochs", "sigma", "methods", "tau_alpha")}
+    runs = REGISTRY[options.experiment].runs(options.preset, **narrowed)
+    runs = local.shard_of(runs, *options.shard) if options.shard else runs
+    store = Store(options.results) if options.results else store_of(options.preset)
+    missing, counted = len(store.missing(runs, wants_trace)), f"{options.experiment}, preset {options.preset}"
+    print(f"{counted}: {len(runs) - missing} of {len(runs)} runs exist.", flush=True)
+    if missing:
+        print(f"Training {missing} on {device}{' through Ray' if options.engine == 'ray' else ''}.", flush=True)
+        try:
+            how = {name: getattr(options, name) for name in ("precision", "stack_size", "engine")}
+            engines.compute(runs, store, device, record=wants_trace, should_stop=stop_requests(options.time_limit), **how)
+        except (Interrupted, KeyboardInterrupt):
+            left = len(store.missing(runs, wants_trace))
+            print(f"Stopped with {left} of {len(runs)} runs to go. The same command goes on from here.", flush=True)
+            return STOPPED
+        print(f"All {len(runs)} runs exist now.")
+    if PRESETS[options.preset].caution:
+        print(PRESETS[options.preset].caution)
+    rows = store.rows()
+    diverged = sum(rows[run.key]["status"] == "diverged" for run in runs)
+    if diverged:
+        print(f"{diverged} of {len(runs)} runs diverged: they have a row, and no accuracy.")
+    return int(0 < diverged == len(runs))
+
+
+# --- status -----------------------------------------------------------------------------------------------------------
+
+
+def status(options: argparse.Namespace) -> int:
+    """Say how many runs of each experiment exist in the preset paper, and how long the rest would take."""
+    from dtcl_core.engine.device import resolve_device
+    from dtcl_core.launch import local
+    from dtcl_core.results import Store
+
+    from .experiments import PRESETS, REGISTRY
+    from .rows import left
+
+    device, store = resolve_device(options.device), Store(options.results)
+    present = store.rows()
+    pace = local.seconds_an_image(list(present.values()), device)
+    lines: list[dict[str, Any]] = []
+    wanting = left(set(present), lambda run: store.trace(run) is not None)
+    absent = {run.key for runs in wanting.values() for run in runs}  # without a row, or the trace that it should have
+    for name, to_train in wanting.items():
+        runs = REGISTRY[name].runs("paper")
+        there, images = sum(run.key not in absent for run in runs), pace.images(to_train)
+        plain = {run.seed for run in runs} == set(range(PRESETS["paper"].seeds))
+        lines.append({
+            "experiment": name, "runs": len(runs), "present": there, "missing": len(runs) - there, "to_train": len(to_train),
+            "complete_seeds": complete_seeds(runs, present) if plain else None,
+            "seconds_left": pace.seconds * images if pace.seconds or not to_train else None,
+            "core_hours": None if pace.core_seconds is None else pace.core_seconds * images / 3600,
+        })  # fmt: skip
+    found = {
+        "store": str(store.path), "rows": len(present), "diverged": sum(row["status"] == "diverged" for row in present.values()),
+        "conflicts": {key: list(files) for key, files in store.conflicts.items()}, "device": str(device),
+        "seconds_an_image": pace.seconds or None, "core_seconds_an_image": pace.core_seconds, "jitter": pace.jitter,
+        "pace_of": pace.source, "experiments": lines,
+    }  # fmt: skip
+    print(json.dumps(found, indent=1) if options.json else "\n".join(described(found)))
+    return 0
+
+
+def complete_seeds(runs: Sequence[Run], present: Collection[str]) -> int:
+    """How many seeds have all their runs, in the grid (a sigma and a kind of discriminator) that has fewest."""
+    lacking: dict[tuple[float, str | None], set[int]] = {(run.sigma, run.discriminator): set() for run in runs}
+    for run in runs:
+        if run.key not in present:
+            lacking[run.sigma, run.discriminator].add(run.seed)
+    asked = {run.seed for run in runs}  # methods without a discriminator belong to both kinds
+    return min(len(asked - seeds - lacking.get((sigma, None), set())) for (sigma, _), seeds in lacking.items())
+
+
+def described(found: dict[str, Any]) -> list[str]:
+    """What `status` found, as lines of text."""
+    from dtcl_core.config import Protocol
+    from dtcl_core.launch.progress import numbered, readable_time
+
+    from .experiments import PRESETS
+
+    said = [f"{found['rows']} rows in {found['store']}, {len(found['conflicts'])} of them in conflict with another."]
+    if found["diverged"]:
+        said.append(f"{numbered(found['diverged'], 'run')} diverged: a row, and no accuracy.")
+    lines = [*found["experiments"], {"experiment": "all", "runs": "", "present": "", "missing": "", "complete_seeds": None}]
+    for name in ("to_train", "seconds_left", "core_hours"):
+        values = [line[name] for line in found["experiments"]]
+        lines[-1][name] = None if None in values else sum(values)
+    form = f"{{:<{max(len(line['experiment']) for line in lines) + 2}}}" + 7 * "{:>11}"
+    said.append(form.format("preset paper", "runs", "present", "missing", "seeds", "to train", "time left", "core-hours"))
+    for line in lines:
+        counts = [line[name] for name in ("experiment", "runs", "present", "missing")]
+        seeds = "" if line["complete_seeds"] is None else f"{line['complete_seeds']} of {PRESETS['paper'].seeds}"
+        time = "?" if line["seconds_left"] is None else readable_time(line["seconds_left"])
+        hours = "?" if line["core_hours"] is None else f"{line['core_hours']:.1f}"
+        said.append(form.format(*counts, seeds, line["to_train"], time, hours))
+    said.append("Seeds are complete that every configuration has. A run that several experiments ask for is to train in the first.")
+    if not found["seconds_an_image"]:
+        return [*said, f"There is no telling how long the rest takes: {found['pace_of']}."]
+    epoch = found["seconds_an_image"] * Protocol().split_sizes[0]
+    said.append(f"Time left is for one process on {found['device']}, core-hours are that times its threads (--shard splits them),")
+    return [*said, f"at {epoch:.3g} s a run-epoch ({found['jitter']:.2g} times that with jitter): {found['pace_of']}."]
+
+
+# --- audit, check, benchmark ------------------------------------------------------------------------------------------
+
+
+def audit_rows(options: argparse.Namespace) -> int:
+    """Retrain stored rows and compare; 0 if they passed, 1 if they failed, 3 if that is undecided."""
+    import pandas as pd
+
+    from dtcl_core.launch import audit
+    from dtcl_core.launch.progress import numbered
+    from dtcl_core.pretrain import Interrupted
+    from dtcl_core.results import Store
+
+    lines: list[dict[str, Any]] = []
+    stopped = False
+    try:
+        picked = {name: getattr(options, name) for name in ("seed", "max_epochs", "exact")}
+        told = {"should_stop": stop_requests(None), "on_compared": lines.append, "quiet": options.json}
+        audit.audit(Store(options.results), options.n, options.device, **picked, **told)
+    except (Interrupted, KeyboardInterrupt):
+        stopped = True
+    outcome, said = audit.verdict(pd.DataFrame(lines)) if lines else (audit.UNDECIDED, ["No row was compared."])
+    ending = "The audit is undecided." if outcome == audit.UNDECIDED else f"The audit {outcome}."
+    if stopped:
+        ending = f"Stopped; {numbered(len(lines), 'row')} {'was' if len(lines) == 1 else 'were'} compared until then."
+    if options.json:
+        print(as_json({"outcome": outcome, "stopped": stopped, "said": said, "rows": lines}))
+    else:
+        print(*(audit.describe(pd.DataFrame(lines)) if lines else []), *said, ending, sep="\n")
+    return STOPPED if stopped else {audit.PASSED: 0, audit.FAILED: 1, audit.UNDECIDED: 3}[outcome]
+
+
+def check(options: argparse.Namespace) -> int:
+    """Look at this machine; 0 if all is well, 1 if something is wrong."""
+    from dtcl_core.launch import selfcheck
+
+    from .experiments import REGISTRY
+
+    usual = [run for run in REGISTRY["main_table"].runs("paper") if run.seed == 0]
+    asked = {f"{name}, {preset}": e.runs(preset) for name, e in REGISTRY.items() for preset in ("laptop", "paper")}
+    return int(not selfcheck.check(options.device, usual, asked, lambda line: print(line, flush=True)))
+
+
+def benchmark(options: argparse.Namespace) -> int:
+    """Time the engine beside its peers."""
+    if not (HERE.parent / "benchmarks" / "compare.py").exists():
+        raise ValueError("benchmark needs a checkout of the project: the peers are in its folder benchmarks/.")
+    sys.path.insert(0, str(HERE.parent / "benchmarks"))
+    import compare
+
+    compare.main(options.rest)
+    return 0
+
+
+# --- freeze, reproduce ------------------------------------------------------------------------------------------------
+
+
+def freeze(options: argparse.Namespace) -> int:
+    """Freeze what the complete seeds of an experiment select."""
+    from . import selection
+    from .rows import Study
+
+    if not re.fullmatch(r"\w+", options.name):
+        raise ValueError(f"NAME must be letters, digits and _, got {options.name!r}.")
+    study = Study(options.experiment, "paper", sigma=options.sigma)
+    batch = options.experiment == "global_vs_batch"
+    rows = study.complete[study.complete.discriminator == "batch"] if batch else study.complete
+    target = selection.freeze(options.name, rows, HERE / "frozen")
+    kept = json.loads(target.read_text(encoding="utf-8"))
+    print(f"{target}: {len(kept['configurations'])} configurations, selected on seeds {', '.join(map(str, kept['seeds']))}.")
+    return 0
+
+
+def reproduce(options: argparse.Namespace) -> int:
+    """Print a table or a claim of the paper, reported beside measured."""
+    import pandas as pd
+
+    asked = re.fullmatch(r"\s*(table|claim)\s*(\d+)\s*", " ".join(options.what), re.IGNORECASE)
+    if asked is None:
+        raise ValueError(f'say "Table 1" to "Table 9" or "claim 1" to "claim 15", got {" ".join(options.what)!r}.')
+    kind, number = asked[1].lower(), int(asked[2])
+    if kind == "table":
+        from . import tables
+
+        heading, more, found = f"Table {number}", {}, tables.twin_frame(f"Table {number}").rename(columns={"mean": "measured"})
+        found["difference"] = found.measured - found.reported
+    else:
+        from . import claims
+
+        verdict = claims.judged(number)
+        more = {"says": claims.CLAIMS[number - 1].says, "verdict": verdict.word, "counts": verdict.counts}
+        heading = f"Claim {number}: {more['says']}\nVerdict: {verdict.word} ({verdict.counts})"
+        lines = [(c.label, *c.interval, c.state) for c in verdict.contrasts]
+        found = pd.DataFrame(lines, columns=["contrast", "difference", "low", "high", "n", "says"])
+    if options.json:
+        print(as_json({"what": f"{kind} {number}", **more, "lines": found.to_dict("records")}))
+    else:
+        print(printed(heading, found, options.format == "latex"))
+    return 0
+
+
+def printed(heading: str, found: pd.DataFrame, latex: bool) -> str:
+    """A table in columns, or as a tabular: three decimals, differences with their sign, – where there is nothing."""
+    forms = {"reported": ".3f", "measured": ".3f", "low": ".3f", "high": ".3f", "difference": "+.3f"}
+    table = [[name, *("–" if value != value else f"{value:{forms.get(name, '')}}" for value in found[name])] for name in found]
+    if latex:
+        cells = [[re.sub(r"([%&_#$])", r"\\\1", cell).replace("–", "--") for cell in column] for column in table]
+        head, *rest = (" & ".join(line) + r" \\" for line in zip(*cells))
+        begin = re.sub("^", "% ", heading, flags=re.MULTILINE), rf"\begin{{tabular}}{{{'l' * len(table)}}}"
+        return "\n".join([*begin, head, r"\hline", *rest, r"\end{tabular}"])
+    padded = [[cell.ljust(max(map(len, column))) for cell in column] for column in table]
+    return "\n".join([heading, *("  ".join(line).rstrip() for line in zip(*padded))])
+
+
+def as_json(content: Any) -> str:
+    """JSON, which has no NaN: null in its place."""
+    return json.dumps(json.loads(json.dumps(content), parse_constant=lambda _: None), indent=1)
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "run": run, "status": status, "audit": audit_rows, "check": check, "benchmark": benchmark, "freeze": freeze,
+    "reproduce": reproduce,
+}  # fmt: skip
+
+
+def performed(arguments: Sequence[str]) -> int:
+    """Do what a command line asks for; a user's mistake is one line on standard error and exit status 2."""
+    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
+    try:
+        with interrupts_held():
+            from . import rows  # noqa: F401  # with PyTorch and pandas, which take seconds
+        options = parsed(arguments)
+        check_store(getattr(options, "results", None), options.command)
+        return COMMANDS[options.command](options)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "dtcl").startswith("dtcl"):
+            raise
+        print(f'error: this needs {missing.name}, which the losses do not: pip install ".[book]" in a clone.', file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)
+        return STOPPED
+    except (ValueError, OSError) as error:
+        said = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(error))  # names of files may hold anything
+        print(f"error: {said}", file=sys.stderr)
+        return 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status: 1 in place of 0 if what it printed could not be written (a full disk)."""
+    with steady_output() as output:
+        status = performed(sys.argv[1:] if arguments is None else arguments)
+        output.flush()
+        if output.failure is not None:
+            print(f"error: standard output could not be written: {output.failure.strerror}", file=sys.stderr)
+    return status or int(output.failure is not None)

@@ -1,0 +1,87 @@
+"""Means and paired differences over seeds, with their intervals: Student's t by scipy, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+
+class Interval(NamedTuple):
+    """A mean over `n` seeds with the ends of its interval; NaN where there is no seed, and for the ends where there is one."""
+
+    mean: float
+    low: float
+    high: float
+    n: int
+
+    def text(self, signed: bool = False) -> str:
+        """As tables show it, with three decimals; – without a seed.
+
+        >>> Interval(0.75, 0.5, 1.0, 5).text(), Interval(0.75, np.nan, np.nan, 1).text(), Interval(0.1, 0.05, 0.15, 9).text(True)
+        ('0.750 [0.500, 1.000]', '0.750', '+0.100 [+0.050, +0.150]')
+        """
+        form = "+.3f" if signed else ".3f"
+        if not self.n:
+            return "–"
+        ends = "" if self.n < 2 else f" [{self.low:{form}}, {self.high:{form}}]"
+        return f"{self.mean:{form}}{ends}"
+
+
+def mean(values: Iterable[float], confidence: float = 0.95) -> Interval:
+    """The mean of one value a seed with Student's t interval; values that are missing do not count."""
+    found = np.asarray(list(values), dtype=float)
+    found = found[np.isfinite(found)]
+    if len(found) < 2:
+        return Interval(float(found[0]) if len(found) else np.nan, np.nan, np.nan, len(found))
+    if np.ptp(found) == 0:
+        return Interval(float(found[0]), float(found[0]), float(found[0]), len(found))
+    low, high = stats.ttest_1samp(found, 0.0).confidence_interval(confidence)
+    return Interval(float(found.mean()), float(low), float(high), len(found))
+
+
+def accuracy(values: Iterable[float], confidence: float = 0.95) -> Interval:
+    """`mean` of accuracies: its ends are cut at 0 and 1, which no accuracy passes."""
+    found = mean(values, confidence)
+    return found._replace(low=float(np.clip(found.low, 0, 1)), high=float(np.clip(found.high, 0, 1)))
+
+
+def by_seed(rows: pd.DataFrame, metric: str, of: str = "", **where: Any) -> pd.Series:
+    """One value a seed.
+
+    Args:
+        rows: lines with seed and the metric.
+        metric: a column.
+        of: what is looked at, for the message.
+        where: values of columns that lines must have; None for a missing one.
+
+    Raises:
+        ValueError: if a seed has two lines: then the rows are of several configurations, and n would be wrong.
+    """
+    for name, value in where.items():
+        rows = rows[rows[name].isna() if value is None else rows[name] == value]
+    twice = rows.seed[rows.seed.duplicated()]
+    if len(twice):
+        told = ", ".join(f"{name}={value}" for name, value in where.items())
+        raise ValueError(f"seed {twice.iloc[0]} has several rows ({of or told or metric}): name one configuration.")
+    return rows.set_index("seed")[metric].sort_index()
+
+
+def difference(one: pd.Series, other: pd.Series) -> pd.Series:
+    """What `one` has over `other`, on the seeds that both have; see `by_seed`.
+
+    Raises:
+        ValueError: if a seed stands twice in one of them.
+    """
+    for values in (one, other):
+        if values.index.duplicated().any():
+            raise ValueError(f"seed {values.index[values.index.duplicated()][0]} has several values.")
+    return (one - other).dropna()
+
+
+def paired(one: pd.Series, other: pd.Series, confidence: float = 0.95) -> Interval:
+    """The mean difference over the seeds that both have, with its interval; see `difference`."""
+    return mean(difference(one, other), confidence)

@@ -1,0 +1,101 @@
+"""A terminal and its moods: streams that are closed, readers that leave, a disk that is full, Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
+
+STOPPED = 130  # the exit status shells give an interrupted command
+
+
+class Steady:
+    """A text stream whose writer goes on when what it writes can no longer be taken.
+
+    Attributes:
+        failure: why something written was lost; None if nothing was, or only because its reader left (as `head` does).
+    """
+
+    def __init__(self, stream: TextIO | None):
+        self.stream = stream if stream is not None else open(os.devnull, "w", encoding="utf-8")
+        self.failure: OSError | None = None
+
+    def write(self, text: str) -> int:
+        with self._kept():
+            self.stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._kept():
+            self.stream.flush()
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if not isinstance(error, BrokenPipeError):
+                self.failure = self.failure or error
+            # What is still in its buffer must not fail again, when the interpreter ends.
+            with suppress(OSError, ValueError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, self.stream.fileno())
+                os.close(nowhere)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+@contextmanager
+def steady_output() -> Iterator[Steady]:
+    """Standard output and error as `Steady` streams; gives the first."""
+    before = sys.stdout, sys.stderr
+    output, errors = Steady(sys.stdout), Steady(sys.stderr)
+    sys.stdout, sys.stderr = output, errors
+    try:
+        yield output
+    finally:
+        output.flush()
+        errors.flush()
+        sys.stdout, sys.stderr = before
+
+
+@contextmanager
+def interrupts_held() -> Iterator[None]:
+    """Ctrl-C waits until the block is done: PyTorch may crash the process if it comes while it is being imported.
+
+    Raises:
+        KeyboardInterrupt: at the end of the block, if it was asked for.
+    """
+    if threading.current_thread() is not threading.main_thread():  # which alone hears signals
+        yield
+        return
+    asked: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if asked:
+        raise KeyboardInterrupt
+
+
+def stop_requests(time_limit: float | None) -> Callable[[], bool]:
+    """A function that turns true after Ctrl-C, a SIGTERM, or the time limit in seconds."""
+    asked: list[int] = []
+    end = None if time_limit is None else time.monotonic() + time_limit
+
+    def remember(number: int, frame: object) -> None:
+        if asked:  # a second Ctrl-C means it
+            raise KeyboardInterrupt
+        asked.append(number)
+        print("\nStopping; Ctrl-C again to stop at once.", file=sys.stderr, flush=True)
+
+    signal.signal(signal.SIGINT, remember)
+    signal.signal(signal.SIGTERM, remember)
+    return lambda: bool(asked) or (end is not None and time.monotonic() >= end)

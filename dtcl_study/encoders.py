@@ -1,0 +1,150 @@
+"""What trained encoders know: where images lie in the embedding, and whether hiding the domain goes with digits told.
+
+Encoders are those kept beside rows (`Store.encoder`), so nothing here trains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+import numpy as np
+import pandas as pd
+import torch
+from scipy import stats
+from torch.nn.functional import normalize
+
+from dtcl_core.config import METRICS, Run
+from dtcl_core.data import SPLITS, ColoredDigits
+from dtcl_core.encoder import Encoder
+from dtcl_core.evaluate import probe_metrics
+from dtcl_core.methods import ALL_METHODS
+from dtcl_core.results import Store
+
+from .compare import Interval
+
+COMPARED = ("test_id", "test_ood")  # splits on a picture: held-out digits in the training colours, and in the one never seen
+SHOWN, CHUNK = 150, 1024  # images of a split on a picture, and that an encoder sees at once
+
+
+def kept(runs: Iterable[Run], store: Store) -> dict[str, tuple[Run, Encoder]]:
+    """Of each method the first run whose encoder is kept here, with its encoder, in the registry's order of methods."""
+    rows, found = store.rows(), {}
+    for run in runs:
+        entry = rows.get(run.key, {}).get("encoder") or {"file": ""}
+        if run.method not in found and (store.encoders_path / entry["file"]).is_file():
+            if (encoder := store.encoder(rows[run.key])) is not None:
+                found[run.method] = (run, encoder)
+    return {method: found[method] for method in ALL_METHODS if method in found}
+
+
+@lru_cache(maxsize=2)  # the splits of one run are asked for one after the other
+def data_of(run: Run) -> ColoredDigits:
+    """The images of a run."""
+    p = run.protocol
+    return ColoredDigits(run.sigma, run.seed, color_clipping=p.color_clipping, stratified=p.stratified_splits, sizes=p.split_sizes)
+
+
+def images(run: Run, split: str, count: int | None = None) -> torch.Tensor:
+    """The first `count` images [N, 3, 28, 28] of a split (None: all), as a run's encoder sees them in evaluation."""
+    pixels = data_of(run).split(split).images[:count]
+    return 2 * pixels - 1 if run.protocol.input_normalization == "half" else pixels
+
+
+@torch.no_grad()
+def embed(encoder: Encoder, pixels: torch.Tensor) -> torch.Tensor:
+    """Embeddings [N, k] of images [N, 3, 28, 28] by one encoder in evaluation mode, not normalised."""
+    return torch.cat([encoder([part], [1])[0] for part in pixels.split(CHUNK)])
+
+
+def plane(embeddings: np.ndarray) -> tuple[np.ndarray, float]:
+    """Positions [N, 2] of embeddings [N, k] on the plane of their two largest principal components, and its share of the variance."""
+    centred = embeddings - embeddings.mean(0)
+    _, scales, axes = np.linalg.svd(centred, full_matrices=False)
+    signs = np.sign(axes[:2, :1] + (axes[:2, :1] == 0))  # an axis may point either way: its first entry is positive
+    total = float((scales**2).sum())
+    return centred @ (signs * axes[:2]).T, float((scales[:2] ** 2).sum()) / total if total else 0.0
+
+
+def picture(encoder: Encoder, run: Run, count: int = SHOWN) -> tuple[pd.DataFrame, float]:
+    """The directions of a run's embeddings of `count` images in the training colours and as many in the one never seen, on one plane.
+
+    Returns:
+        A line an image: split, digit ("3" or "5"), domain (0 and 1: of training), color (RGB), x, y; and the plane's share of the variance.
+    """
+    found = [normalize(embed(encoder, images(run, split, count)), dim=1).numpy() for split in COMPARED]
+    (positions, share), lines, data = plane(np.concatenate(found)), [], data_of(run)
+    for split in COMPARED:
+        parts = (data.labels(split), data.domains(split), data.colors(split).clamp(0, 1))
+        for label, domain, color in zip(*(part[:count].tolist() for part in parts)):
+            lines.append((split, "35"[label], domain, tuple(color)))
+    points = pd.DataFrame(lines, columns=["split", "digit", "domain", "color"])
+    return points.assign(x=positions[:, 0], y=positions[:, 1]), share
+
+
+def distances(encoder: Encoder, run: Run, count: int | None = None) -> pd.DataFrame:
+    """How far from the training images each split lies in a run's embedding, from the first `count` images of it (None: all).
+
+    Returns:
+        A line a split: `norm` (mean length of its embeddings), `distance` (their mean distance from the training images' centre, in units
+        of that of the training images) and `gathered` (length of their mean direction: 1 if all point the same way, 0 if everywhere).
+    """
+    embeddings = {split: embed(encoder, images(run, split, count)) for split in SPLITS}
+    centre = embeddings["train"].mean(0)
+    unit = float((embeddings["train"] - centre).norm(dim=1).mean())
+    lines = []
+    for split, z in embeddings.items():
+        away = float((z - centre).norm(dim=1).mean())
+        gathered = float(normalize(z, dim=1).mean(0).norm())
+        lines.append((split, float(z.norm(dim=1).mean()), away / unit if unit else np.nan, gathered))
+    return pd.DataFrame(lines, columns=["split", "norm", "distance", "gathered"])
+
+
+@torch.no_grad()
+def head_accuracies(encoder: Encoder, run: Run, fraction: float) -> dict[str, float]:
+    """Fractions correct, by `METRICS`, of probes on what a run's projector head makes of images; its row has those of the embedding.
+
+    They are means over the draws of a `fraction` of the labels, fitted as the run's protocol says.
+    """
+    p, data = run.protocol, data_of(run)
+    embeddings = {split: encoder.project(embed(encoder, images(run, split))[None]) for split in SPLITS}
+    labels, domains = ({split: part(split)[None] for split in SPLITS} for part in (data.labels, data.domains))
+    subsets = {}
+    for draw in range(p.label_draws if fraction < 1 else 1):
+        index = data.label_subset(fraction, stratified=p.stratified_labels, nested=p.nested_labels, draw=draw)
+        subsets[draw] = torch.from_numpy(index)[None]
+    found = probe_metrics(embeddings, labels, domains, subsets, p, data.num_training_domains)
+    return {name: sum(scores[name].item() for scores in found.values()) / len(found) for name in METRICS}
+
+
+def association(rows: pd.DataFrame, gained: Sequence[str] = ("test_ood", "test_id")) -> pd.DataFrame:
+    """Does hiding the domain help? Correlations over runs of D-Test-ID with the accuracies of digits.
+
+    Args:
+        rows: a line a run, with method, d_test_id and the accuracies `gained`; at one label fraction.
+
+    Returns:
+        Columns: metric, runs ("all but the oracle", "the same, within methods": each run less its method's mean, then the titles of
+        methods), r, low, high (Fisher's, which takes runs for independent; those of one seed share their images) and n.
+    """
+    lines, hidden = [], "d_test_id"
+    oracles = {name for name, method in ALL_METHODS.items() if method.oracle}  # sees other colours, whatever it hides
+    for metric in gained:
+        both = rows[["method", hidden, metric]].dropna().reset_index(drop=True)
+        numbers = both[[hidden, metric]]
+        plain = numbers[~both.method.isin(oracles)]
+        within = plain - plain.groupby(both.method[plain.index]).transform("mean")
+        by_method = [(m.title, numbers[both.method == name]) for name, m in ALL_METHODS.items() if name in set(both.method)]
+        for name, pairs in [("all but the oracle", plain), ("the same, within methods", within), *by_method]:
+            if len(pairs):
+                lines.append((metric, name, *correlation(pairs[hidden], pairs[metric])))
+    return pd.DataFrame(lines, columns=["metric", "runs", "r", "low", "high", "n"])
+
+
+def correlation(x: pd.Series, y: pd.Series, confidence: float = 0.95) -> Interval:
+    """Pearson's correlation with Fisher's interval; NaN where fewer than four pairs or a constant leave none."""
+    n = len(x)
+    if n < 4 or min(x.nunique(), y.nunique()) < 2:
+        return Interval(np.nan, np.nan, np.nan, n)
+    low, high = (found := stats.pearsonr(x, y)).confidence_interval(confidence)
+    return Interval(float(found.statistic), float(low), float(high), n)

@@ -1,0 +1,332 @@
+"""Every table and figure as a named list of runs.
+
+An experiment says which runs it needs and trains nothing. Tables share runs by sharing keys: a run is trained once for all of them.
+Each comes in three presets: `smoke` (seconds, shows that everything works and nothing else), `laptop` (short runs of a sub-grid) and
+`paper` (the paper's grid in full).
+
+Runs of *frozen selections* (`fresh`, `choices`) exist once a selection is frozen in a file of `frozen/`; see `selection.freeze`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from dtcl_core.checks import checked_choice, checked_number, closest
+from dtcl_core.config import LAMBDAS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Protocol, Run
+from dtcl_core.methods import ALL_METHODS, METHODS
+
+from . import readings
+
+Setting = Mapping[str, Any]  # what an experiment sets of a `Run`: all but the seed; "protocol" holds changes to it
+
+SIGMA = 50.0  # of the paper's tables
+PROPOSED = ("dw_negatives", "dw_pairs")
+BASELINES = ("standard", "same_domain", "mmd", "dann")
+ORACLE = "color_jitter"
+SEEDS = 5  # of the paper
+FRESH_SEED, FRESH_SEEDS, FRESH_SEEDS_ELSEWHERE = 1100, 50, 10  # at sigma 50, and at the other spreads
+MAX_SEEDS = 100  # of a grid; more are a slip of the keyboard
+
+
+@dataclass(frozen=True)
+class Preset:
+    """How much of an experiment is asked for: seeds, epochs, what it is for, changes to the protocol, and what to mind."""
+
+    seeds: int
+    epochs: int
+    purpose: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    caution: str = ""
+
+
+PRESETS = {
+    "smoke": Preset(
+        2,
+        1,
+        "real training on a fifth of the images, in seconds",
+        {"split_sizes": (1386, 231, 231, 462)},
+        "Smoke runs train for a few steps, to show that all works; methods may come out alike, and no number means anything.",
+    ),
+    "laptop": Preset(3, 100, "short runs of a sub-grid, hours on a CPU at most"),
+    "paper": Preset(SEEDS, 400, "the paper's grid"),
+}
+
+
+def grid(method: str) -> list[dict[str, float]]:
+    """The configurations of a method that the paper searches at each sigma (its appendix D)."""
+    uses = ALL_METHODS[method].uses
+    if "tau_beta" in uses:
+        return [{"tau_alpha": a, "tau_beta": b} for a in TAU_ALPHAS for b in TAU_BETAS]
+    if "lambda_" in uses:
+        return [{"tau_alpha": a, "lambda_": strength} for a in TAU_ALPHAS for strength in LAMBDAS]
+    return [{"tau_alpha": a} for a in TAU_ALPHAS]
+
+
+def configurations(method: str, preset: str) -> list[dict[str, float]]:
+    """The configurations of a method in a preset: the paper's grid, or one or two of it."""
+    if preset == "paper":
+        return grid(method)
+    uses = ALL_METHODS[method].uses
+    if "tau_beta" in uses:  # those that the paper selects
+        both = [{"tau_alpha": 0.075, "tau_beta": 0.5}, {"tau_alpha": 0.175, "tau_beta": 1.0}]
+        return both if preset == "laptop" else [both[method == "dw_pairs"]]
+    taus = (0.1, 0.2) if preset == "laptop" else (0.1,)
+    return [{"tau_alpha": tau, **({"lambda_": 0.1} if "lambda_" in uses else {})} for tau in taus]
+
+
+def comparison(methods: Sequence[str], sigmas: Sequence[float] = (SIGMA,)) -> Callable[[str], list[Setting]]:
+    """Every configuration of some methods at some sigmas."""
+
+    def settings(preset: str) -> list[Setting]:
+        chosen = sigmas[2::2] if preset == "smoke" and len(sigmas) > 2 else sigmas
+        return [{"method": m, "sigma": s, **c} for s in chosen for m in methods for c in configurations(m, preset)]
+
+    return settings
+
+
+def both_discriminators(preset: str) -> list[Setting]:
+    """The proposed methods with a global and with a batch-level discriminator."""
+    sigmas = {"smoke": (SIGMA,), "laptop": (25.0, SIGMA, 75.0)}.get(preset, SIGMAS)
+    settings = comparison(PROPOSED, sigmas)(preset)
+    return [{**setting, "discriminator": kind} for kind in ("global", "batch") for setting in settings]
+
+
+def heads(preset: str) -> list[Setting]:
+    """Standard contrastive learning without a projector head and with each kind and dimension, at sigma 25."""
+    dimensions = {"smoke": (8,), "laptop": (4, 16)}.get(preset, (4, 8, 16))
+    taus = TAU_ALPHAS if preset == "paper" else (0.1,)
+    kinds: list[dict[str, Any]] = [{}]
+    kinds += [{"projector": kind, "projector_dim": k} for kind in ("linear", "mlp") for k in dimensions]
+    return [{"method": "standard", "sigma": 25.0, "tau_alpha": tau, **kind} for kind in kinds for tau in taus]
+
+
+FOLLOWED: Setting = {"method": "dw_pairs", "sigma": SIGMA, "tau_alpha": 0.125, "tau_beta": 0.1, "discriminator": "global"}
+
+
+def wants_trace(run: Run) -> bool:
+    """Whether a run's temperatures are to be recorded: those that the paper follows, whoever trains the run."""
+    return all(getattr(run, name) == value for name, value in FOLLOWED.items())
+
+
+def weight_outside(preset: str) -> list[Setting]:
+    """The weight inside and outside the exponent, and no weight at all."""
+    taus = (0.075, 0.1, 0.175) if preset == "paper" else (0.1,)
+    by_tau = (
+        ({"method": "standard"}, {"method": "dw_outside"}, {"method": "dw_negatives", "tau_beta": 0.5}) for _ in taus
+    )
+    return [{"tau_alpha": tau, "sigma": SIGMA, **one} for tau, kinds in zip(taus, by_tau) for one in kinds]
+
+
+ADAPTIVE: Mapping[str, Setting] = {  # temperatures that adapt: to domains, to a batch, to an image (the last two as published)
+    "dw_negatives": {"tau_beta": 0.1},
+    "dw_pairs": {"tau_beta": 0.1},
+    "macl": {"lambda_": 0.5},
+    "isogclr": {"lambda_": 0.3},
+}
+
+
+def other_temperatures(preset: str) -> list[Setting]:
+    """Adaptive temperatures, of domains and of none, beside the standard loss, and some of them behind a projector head."""
+    taus = (0.1,) if preset == "smoke" else (0.1, 0.15)
+    plain: list[dict[str, Any]] = [{"method": "standard", "tau_alpha": tau} for tau in (0.05, *taus)]
+    plain += [{"method": method, "tau_alpha": tau, **more} for method, more in ADAPTIVE.items() for tau in taus]
+    behind = [one for one in plain if one["method"] in ("standard", *PROPOSED)]
+    head = {"projector": "mlp", "projector_dim": 16}
+    return [{"sigma": SIGMA, **one} for one in [*plain, *({**one, **head} for one in behind)]]
+
+
+# --- frozen selections ------------------------------------------------------------------------------------------------
+
+
+@cache
+def frozen() -> tuple[dict[str, Any], ...]:
+    """The frozen selections: name, seeds (on which they were selected) and configurations (settings), by name."""
+    files = {p.name: p for p in (resources.files("dtcl_study") / "frozen").iterdir() if p.name.endswith(".json")}
+    return tuple(json.loads(files[name].read_text(encoding="utf-8")) for name in sorted(files))
+
+
+def fresh(preset: str) -> list[Setting]:
+    """Every frozen configuration: fifty fresh seeds at sigma 50, ten elsewhere."""
+    found: list[Setting] = []
+    for selection in frozen() if preset == "paper" else ():
+        for setting in selection["configurations"]:
+            count = FRESH_SEEDS if setting["sigma"] == SIGMA else FRESH_SEEDS_ELSEWHERE
+            found.append({**setting, "seeds": range(FRESH_SEED, FRESH_SEED + count)})
+    return found
+
+
+def other_choices() -> dict[str, tuple[dict[str, Any], tuple[str, ...]]]:
+    """What the paper leaves open, changed one at a time: the change to the protocol, and the methods that it is tried in."""
+    p = Protocol()
+    solved, views = p.discriminator_fit == "newton", p.discriminator_inputs == "augmented"
+    data = {"discriminator_inputs": "clean", "discriminator_mode": "eval"}
+    weight: dict[str, dict[str, Any]] = {
+        "the other floor": {"tau_min": 0.01 if p.tau_min > 0.01 else 0.05},
+        "discriminator fitted on other images": data if views else {"discriminator_inputs": "augmented", "discriminator_mode": "train"},
+        "discriminator fitted otherwise": {"discriminator_fit": "adam" if solved else "newton"},
+        "posterior of the anchor's view": {"posterior_view": "anchor_view"},
+        "gradient through the weight": {"weight_gradient": True},
+    }
+    networks: dict[str, dict[str, Any]] = {
+        "other crops": {"crop_scale": (0.2, 1.0) if p.crop_scale != (0.2, 1.0) else (0.08, 1.0)},
+        "dropout 0.25": {"dropout": 0.25},
+        "batches of 128": {"batch_size": 128},
+        "both directions of the loss": {"symmetric": True},
+        "max pooling": {"downsampling": "max_pool"},
+    }
+    every = {name: (change, PROPOSED) for name, change in weight.items()}
+    return every | {name: (change, ("standard", *PROPOSED)) for name, change in networks.items()}
+
+
+def choices(preset: str) -> list[Setting]:
+    """Each of `other_choices` alone, in the frozen configurations at sigma 50; in smoke and laptop in the presets' own."""
+    if preset == "paper":
+        chosen = [c for s in frozen() for c in s["configurations"] if c["sigma"] == SIGMA and c.get("discriminator") != "batch"]
+        seeds = {"seeds": range(FRESH_SEED, FRESH_SEED + FRESH_SEEDS_ELSEWHERE)}
+    else:
+        chosen = comparison(("standard", *PROPOSED))("smoke")
+        seeds = {}
+    return [
+        {**setting, **seeds, "protocol": change}
+        for change, methods in other_choices().values()
+        for setting in chosen
+        if setting["method"] in methods
+    ]
+
+
+# --- the registry -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A named list of runs.
+
+    Attributes:
+        name: how the command line calls it, and the chapter that shows it.
+        title: what it reproduces.
+        settings: what its runs set in a preset. A setting that names its `seeds` takes no others.
+        listed: gives the runs of the preset `paper` themselves, for an experiment that is no grid.
+    """
+
+    name: str
+    title: str
+    settings: Callable[[str], Sequence[Setting]]
+    listed: Callable[[Protocol], list[Run]] | None = None
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The methods it compares."""
+        return tuple(dict.fromkeys(setting["method"] for setting in self.settings("paper"))) or tuple(METHODS)
+
+    def runs(
+        self,
+        preset: str = "paper",
+        *,
+        seeds: int | None = None,
+        epochs: int | None = None,
+        sigma: float | str | Iterable[float] | None = None,
+        methods: str | Iterable[str] | None = None,
+        tau_alpha: float | str | Iterable[float] | None = None,
+    ) -> list[Run]:
+        """The runs of the experiment, those of a seed together.
+
+        Args:
+            preset: a name in `PRESETS`.
+            seeds: number of seeds, counted from 0; None: the preset's. Frozen selections have seeds of their own.
+            epochs: None: the preset's number.
+            sigma: one or more colour spreads, in their order; None: the experiment's.
+            methods: names, or one string of names with commas; None or "all": the experiment's.
+            tau_alpha: temperatures to try instead of the preset's.
+
+        Raises:
+            ValueError: for anything out of range or unknown; the message names it.
+        """
+        size = PRESETS[checked_choice("preset", preset, tuple(PRESETS))]
+        count = int(checked_number("seeds", size.seeds if seeds is None else seeds, 1, MAX_SEEDS, integer=True))
+        shared = replace(Protocol(), **{**size.changes, "epochs": size.epochs if epochs is None else epochs})
+        chosen = self._chosen(methods)
+        if self.listed is not None and preset == "paper":
+            return [run for run in self.listed(shared) if run.method in chosen]
+        settings = [setting for setting in self.settings(preset) if setting["method"] in chosen]
+        if sigma is not None:
+            spreads = listed_numbers(sigma)
+            at = {s: [x for x in settings if x["sigma"] == s] or [{**x, "sigma": s} for x in _once(settings)] for s in spreads}
+            settings = [setting for s in spreads for setting in at[s]]
+        if tau_alpha is not None:
+            settings = [{**setting, "tau_alpha": tau} for setting in settings for tau in listed_numbers(tau_alpha)]
+        protocols: dict[str, Protocol] = {}
+        found: list[tuple[int, Run]] = []
+        for setting in settings:
+            fields = {name: value for name, value in setting.items() if name not in ("seeds", "protocol")}
+            changes = setting.get("protocol", {})
+            protocol = protocols.setdefault(repr(changes), replace(shared, **changes) if changes else shared)
+            for seed in setting.get("seeds", range(count)):
+                found.append((seed, Run(seed=seed, protocol=protocol, **fields)))
+        return list(dict.fromkeys(run for _, run in sorted(found, key=lambda pair: pair[0])))
+
+    def _chosen(self, methods: str | Iterable[str] | None) -> set[str]:
+        if methods is None or methods == "all":
+            return {*self.methods}
+        if not isinstance(methods, Iterable):
+            raise ValueError(f"methods must be names with commas between them, got {methods!r}.")
+        names = [m.strip() for m in methods.split(",")] if isinstance(methods, str) else list(methods)
+        for name in names:
+            if name not in self.methods:
+                raise ValueError(
+                    f"unknown method {name!r}{closest(name, self.methods)}: the methods are {', '.join(self.methods)}."
+                )
+        if not names:
+            raise ValueError("methods must name at least one method.")
+        return {*names}
+
+
+def _once(settings: Sequence[Setting]) -> list[Setting]:
+    """Settings without those that differ from an earlier one in sigma alone."""
+    return list({repr({**setting, "sigma": None}): setting for setting in settings}.values())
+
+
+def listed_numbers(value: Any) -> list[Any]:
+    """A number, a sequence of numbers, or a string of numbers with commas, as a list.
+
+    Raises:
+        ValueError: for text that holds anything else, or nothing at all.
+    """
+    if isinstance(value, str):
+        try:
+            return [float(part) for part in value.split(",")]
+        except ValueError:
+            raise ValueError(f"expected numbers with commas between them, got {value!r}.") from None
+    values = list(value) if isinstance(value, Iterable) else [value]
+    if not values:
+        raise ValueError("expected at least one number.")
+    return values
+
+
+REGISTRY = {
+    experiment.name: experiment
+    for experiment in (
+        Experiment("main_table", "Table 1: seven methods at sigma 50, 1 % of labels", comparison(tuple(METHODS))),
+        Experiment("label_fractions", "Table 2: 1, 10 and 100 % of labels", comparison(tuple(METHODS))),
+        Experiment("temperature", "Tables 3 to 8: tau_alpha by tau_beta", comparison(PROPOSED)),
+        Experiment("model_selection", "the distribution figure: every configuration", comparison(tuple(METHODS))),
+        Experiment("sigma_ablation", "the sigma figure: seven methods at five spreads", comparison(tuple(METHODS), SIGMAS)),
+        Experiment("global_vs_batch", "Table 9: two kinds of discriminator", both_discriminators),
+        Experiment("projector_head", "the projector figure, at sigma 25", heads),
+        Experiment("effective_temperature", "the temperature figures, by epoch", lambda preset: [FOLLOWED]),
+        Experiment("fresh", "the selected configurations on fresh seeds", fresh),
+        Experiment("choices", "what the paper leaves open, changed one at a time", choices),
+        Experiment("weight_outside", "claim 13: a weight outside the exponent", weight_outside),
+        Experiment("other_temperatures", "temperatures that know no domain, and projector heads", other_temperatures),
+        Experiment("readings", "what the paper leaves open, inferred from what it reports", readings.settings, readings.asked),
+    )
+}
+
+
+def every_run() -> dict[str, Run]:
+    """All runs that any experiment asks for in the preset `paper`, by key: what the store may hold."""
+    return {run.key: run for experiment in REGISTRY.values() for run in experiment.runs("paper")}

@@ -1,0 +1,60 @@
+"""The numbers that arXiv 2601.07748 reports, as data: every cell of its nine tables, one a row."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+
+import pandas as pd
+
+
+@cache
+def _read() -> pd.DataFrame:
+    with (resources.files("dtcl_study") / "reported.csv").open(encoding="utf-8") as file:
+        return pd.read_csv(file)
+
+
+def load(source: str | None = None) -> pd.DataFrame:
+    """Reported numbers: source, method, discriminator, sigma, label_fraction, tau_alpha, tau_beta, metric, value.
+
+    Args:
+        source: a table, such as "table_1_main"; None means all.
+
+    Raises:
+        ValueError: for an unknown table.
+    """
+    table = _read().copy()
+    if source is None:
+        return table
+    if source not in set(table.source):
+        raise ValueError(f"unknown source {source!r}: the tables are {', '.join(sorted(set(table.source)))}.")
+    return table[table.source == source].reset_index(drop=True)
+
+
+def main_comparison(sigma: float = 50.0, label_fraction: float = 0.01) -> pd.DataFrame:
+    """What the paper reports of the methods at one sigma and label fraction; empty where it gives no numbers.
+
+    Table 1 for sigma 50 at 1 % of labels, Table 2 for its other fractions, Table 9 (global discriminators) for the
+    domain-weighted methods at other sigmas.
+    """
+    if sigma == 50 and label_fraction == 0.01:
+        table = load("table_1_main")
+    elif sigma == 50:
+        table = load("table_2_label_fraction")
+    else:
+        table = load("table_9_global_vs_batch")
+        table = table[table.discriminator == "global"]
+    return table[(table.sigma == sigma) & (table.label_fraction == label_fraction)].reset_index(drop=True)
+
+
+def temperature_tables() -> pd.DataFrame:
+    """Tables 3 to 8: accuracies of the domain-weighted methods over tau_alpha and tau_beta, at sigma 50."""
+    table = load()
+    return table[table.source.str.match(r"table_[3-8]_temperature")].reset_index(drop=True)
+
+
+def by_sigma() -> pd.DataFrame:
+    """What the tables give of the sigma figure: Table 9's global rows, and Table 1 at sigma 50 for the other methods."""
+    nine, one = load("table_9_global_vs_batch"), load("table_1_main")
+    nine = nine[nine.discriminator == "global"]
+    return pd.concat([nine, one[~one.method.isin(nine.method)]], ignore_index=True)

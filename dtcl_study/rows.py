@@ -1,0 +1,163 @@
+"""From an experiment to a frame: which runs are there, which are trained if asked, and which seeds are complete."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from dtcl_core.checks import checked_choice
+from dtcl_core.config import Run
+from dtcl_core.engine.device import resolve_device
+from dtcl_core.files import check_writable
+from dtcl_core.launch.engines import compute as train
+from dtcl_core.results import Store, default_path
+from dtcl_core.traces import Trace
+
+from . import selection
+from .experiments import PRESETS, REGISTRY, wants_trace
+
+
+def store_of(preset: str) -> Store:
+    """Where a preset's rows belong: the committed results, or for `smoke` a folder beside them that is not committed."""
+    return Store(default_path() / "smoke" if preset == "smoke" else default_path())
+
+
+class Study:
+    """The runs of an experiment and their rows, after the missing ones are trained if asked.
+
+    Args:
+        experiment: a name in `experiments.REGISTRY`.
+        preset: a name in `experiments.PRESETS`.
+        compute: train what is missing; False reads only.
+        device: "auto", "cpu" or "cuda"; checked in any case.
+        save: a folder that figures will be written to, tried before any training.
+        options: seeds, epochs, sigma, methods, tau_alpha: see `experiments.Experiment.runs`.
+
+    Attributes:
+        runs: what is asked for.
+        store: where rows are.
+
+    Raises:
+        ValueError: for a parameter out of range, before any training.
+        OSError: for a folder that cannot be written.
+    """
+
+    def __init__(
+        self,
+        experiment: str,
+        preset: str,
+        compute: bool = False,
+        device: str = "auto",
+        save: str | None = None,
+        **options: Any,
+    ):
+        checked_choice("compute", compute, (True, False))
+        resolve_device(device)
+        self.experiment, self.preset = experiment, checked_choice("preset", preset, tuple(PRESETS))
+        self.runs: list[Run] = REGISTRY[experiment].runs(preset, **options)
+        if save is not None:
+            if not (isinstance(save, str) and save):
+                raise ValueError(f"save must be the name of a folder, got {save!r}.")
+            check_writable(Path(save), "figures")
+        if PRESETS[preset].caution:
+            print(PRESETS[preset].caution)
+        self.store = store_of(preset)
+        if compute:
+            train(self.runs, self.store, device, record=wants_trace)
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The rows that exist, a line a run and label fraction; see `dtcl_core.results.load`."""
+        return self.store.load(self.runs)
+
+    @cached_property
+    def complete(self) -> pd.DataFrame:
+        """The rows of complete seeds: those that every configuration of a grid has."""
+        return complete(self.runs, self.frame)
+
+    @cached_property
+    def chosen(self) -> pd.DataFrame:
+        """The configurations that validation selects on the complete seeds, as from `selection.select`."""
+        return selection.select(self.complete)
+
+    def selected(self, label_fraction: float | None = selection.FRACTION) -> pd.DataFrame:
+        """Rows of the selected configurations on complete seeds; None: at each label fraction."""
+        rows = selection.rows_of(self.complete, self.chosen)
+        return rows if label_fraction is None else rows[rows.label_fraction == label_fraction]
+
+    @property
+    def seeds(self) -> int:
+        """How many seeds are complete; where the experiment has several grids, in the one that has fewest."""
+        return min(self.counts.values(), default=0)
+
+    @cached_property
+    def counts(self) -> dict[tuple[float, str | None], int]:
+        """How many seeds are complete in each grid, by sigma and discriminator."""
+        return {name: len(seeds) for name, seeds in _whole(self.runs, set(self.frame.key)).items()}
+
+    def traces(self) -> list[Trace]:
+        """What the runs recorded, of those that have a trace."""
+        return [trace for run in self.runs if (trace := self.store.trace(run)) is not None]
+
+    def counted(self) -> str:
+        """How many of the runs exist, how many seeds are complete, and on what they were trained, in a line or two."""
+        keys, asked = set(self.frame.key), len({run.seed for run in self.runs})
+        seeds = sorted(set(self.counts.values()))
+        spread = " to ".join(map(str, seeds[:: max(len(seeds) - 1, 1)])) if seeds else "0"
+        kinds = sorted({f"{d} in {p}" for d, p in zip(self.frame.device, self.frame.precision)})
+        on = f", on {' and '.join(kinds)}{': compared as if alike' if len(kinds) > 1 else ''}" if kinds else ""
+        diverged = self.frame[self.frame.status == "diverged"].key.nunique()
+        more = f"\n{diverged} runs diverged: they count as chance in the selection, and have no accuracy." if diverged else ""
+        return f"Preset {self.preset}: {len(keys)} of {len(self.runs)} runs exist{on}; {spread} of {asked} seeds are complete.{more}"
+
+
+def _grids(runs: Sequence[Run]) -> dict[tuple[float, str | None], dict[int, list[Run]]]:
+    """Runs by sigma and kind of discriminator, then by seed; methods that have no discriminator belong to both kinds."""
+    kinds: dict[float, set[str]] = {}
+    for run in runs:
+        kinds.setdefault(run.sigma, set()).update([run.discriminator] if run.discriminator else [])
+    found: dict[tuple[float, str | None], dict[int, list[Run]]] = {}
+    for run in runs:
+        shared: list[str | None] = [run.discriminator] if run.discriminator else [*sorted(kinds[run.sigma])] or [None]
+        for kind in shared:
+            found.setdefault((run.sigma, kind), {}).setdefault(run.seed, []).append(run)
+    return found
+
+
+def _whole(runs: Sequence[Run], there: set[str]) -> dict[tuple[float, str | None], list[list[Run]]]:
+    """The runs of each complete seed of each grid."""
+    return {
+        name: [members for members in by_seed.values() if all(run.key in there for run in members)]
+        for name, by_seed in _grids(runs).items()
+    }
+
+
+def complete(runs: Sequence[Run], frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of complete seeds: of each sigma and kind of discriminator, those whose runs all exist.
+
+    Args:
+        runs: what is asked for.
+        frame: rows that exist.
+    """
+    keep = {run.key for seeds in _whole(runs, set(frame.key)).values() for members in seeds for run in members}
+    return frame[frame.key.isin(keep)].reset_index(drop=True)
+
+
+def left(present: set[str], traced: Callable[[Run], bool]) -> dict[str, list[Run]]:
+    """What each experiment lacks in the preset `paper`: its runs that have no row and belong to no experiment before it.
+
+    Args:
+        present: keys of rows.
+        traced: whether a run's trace is there.
+    """
+    told: set[str] = set()
+    found = {}
+    for name, experiment in REGISTRY.items():
+        runs = [run for run in experiment.runs("paper") if run.key not in told]
+        told |= {run.key for run in runs}
+        found[name] = [run for run in runs if run.key not in present or (wants_trace(run) and not traced(run))]
+    return found

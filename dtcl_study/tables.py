@@ -1,0 +1,263 @@
+"""Twins of the paper's tables: its rows in its order, its columns, what it reports over what we measure.
+
+A twin shows three decimals throughout, 95 % intervals over seeds, n, and the best of each column in bold, the oracle aside (of D-Test-ID
+the nearest to one half).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from dtcl_core.config import HYPERPARAMETERS, SIGMAS, TAU_ALPHAS, TAU_BETAS
+from dtcl_core.methods import METHODS
+
+from . import reported, selection
+from .chapter import Table
+from .claims import DOMAIN, ID, NOT_YET, OOD, SHORT, percent, states, title
+from .compare import Interval, accuracy, by_seed, difference
+from .experiments import BASELINES, ORACLE, PROPOSED, SIGMA
+from .rows import Study
+
+METRICS = (OOD, ID, DOMAIN)
+FRACTIONS = (0.01, 0.1, 1.0)
+Where = Mapping[str, Any]  # values of columns of rows
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a twin: what it is called, which accuracy it shows, and of which rows."""
+
+    label: str
+    metric: str
+    where: Where
+
+
+@dataclass(frozen=True)
+class Line:
+    """A row of a twin: what it is called, and of which rows; an oracle takes no part in the best of a column."""
+
+    label: str
+    where: Where
+
+    @property
+    def competes(self) -> bool:
+        return self.where.get("method") != ORACLE
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A table of the paper beside ours.
+
+    Attributes:
+        caption: the table's line.
+        lines, columns: of the paper, in its order.
+        reported: the paper's numbers, by line and column; missing where it gives none.
+        measured: ours, likewise.
+    """
+
+    caption: str
+    lines: tuple[Line, ...]
+    columns: tuple[Column, ...]
+    reported: dict[tuple[int, int], float]
+    measured: dict[tuple[int, int], Interval]
+
+    def best(self, values: Mapping[tuple[int, int], float], column: int) -> int | None:
+        """The line with the best of some values in a column; None without any."""
+        found = {i: values[i, column] for i, line in enumerate(self.lines) if line.competes and (i, column) in values}
+        found = {i: value for i, value in found.items() if not math.isnan(value)}
+        if not found:
+            return None
+        near = self.columns[column].metric == DOMAIN
+        return min(found, key=lambda i: abs(found[i] - 0.5) if near else -found[i])
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """A line a cell: row, column, metric, reported, mean, low, high, n."""
+        lines = []
+        for i, line in enumerate(self.lines):
+            for j, column in enumerate(self.columns):
+                told, ours = self.reported.get((i, j), math.nan), self.measured[i, j]
+                lines.append((line.label, column.label, column.metric, told, *ours))
+        return pd.DataFrame(lines, columns=["row", "column", "metric", "reported", "mean", "low", "high", "n"])
+
+    @property
+    def seeds(self) -> str:
+        """How many seeds stand behind the cells, in words."""
+        counts = sorted({interval.n for interval in self.measured.values()})
+        if counts == [0]:
+            return NOT_YET
+        return f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
+
+    def table(self, first: str = "") -> Table:
+        """As a page shows it: two lines a row of the paper, reported above, measured below with its interval.
+
+        Args:
+            first: the header of the first column.
+        """
+        records: list[dict[str, str]] = []
+        bold: set[tuple[int, str]] = set()
+        small: dict[tuple[int, str], str] = {}
+        means = {place: interval.mean for place, interval in self.measured.items()}
+        for i, line in enumerate(self.lines):
+            above, below = {first: line.label, " ": "reported"}, {first: "", " ": "measured"}
+            for j, column in enumerate(self.columns):
+                told, ours = self.reported.get((i, j)), self.measured[i, j]
+                above[column.label] = "–" if told is None else f"{told:.3f}"
+                below[column.label] = f"{ours.mean:.3f}" if ours.n else "–"
+                if ours.n > 1:
+                    small[2 * i + 1, column.label] = f"{ours.low:.3f} to {ours.high:.3f}"
+                bold |= {(2 * i, column.label)} if self.best(self.reported, j) == i else set()
+                bold |= {(2 * i + 1, column.label)} if self.best(means, j) == i else set()
+            records += [above, below]
+        caption = f"{self.caption} Measured: mean over seeds with 95 % interval, {self.seeds}."
+        return Table(pd.DataFrame(records), caption, bold, small)
+
+
+def twin(caption: str, lines: Sequence[Line], columns: Sequence[Column], rows: pd.DataFrame, paper: pd.DataFrame) -> Twin:
+    """A twin from rows and the paper's numbers.
+
+    Args:
+        caption: the table's line.
+        lines, columns: of the paper.
+        rows: of one configuration for each line and column, a line a seed.
+        paper: columns metric, value and those that lines and columns name.
+    """
+    told: dict[tuple[int, int], float] = {}
+    measured: dict[tuple[int, int], Interval] = {}
+    for i, line in enumerate(lines):
+        for j, column in enumerate(columns):
+            where = {**line.where, **column.where}
+            found = paper[paper.metric == column.metric]
+            for name, value in where.items():
+                found = found[found[name] == value]
+            if len(found):
+                told[i, j] = float(found.value.iloc[0])
+            measured[i, j] = accuracy(by_seed(rows, column.metric, line.label, **where))
+    return Twin(caption, tuple(lines), tuple(columns), told, measured)
+
+
+def of_methods(methods: Sequence[str] = tuple(METHODS)) -> list[Line]:
+    """A line a method, in the paper's order."""
+    return [Line(title(method), {"method": method}) for method in methods]
+
+
+def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIGMA) -> Twin:
+    """Table 1: seven methods by three accuracies; rows of selected configurations."""
+    where = {"label_fraction": label_fraction, "sigma": sigma}
+    columns = [Column(SHORT[metric], metric, where) for metric in METRICS]
+    methods = [m for m in METHODS if m in set(rows.method)] if len(rows) else METHODS
+    paper = reported.main_comparison(sigma, label_fraction)
+    caption = f"Accuracy at sigma {sigma:g} with {percent(label_fraction)} of the labels."
+    return twin(caption, of_methods(tuple(methods)), columns, rows, paper)
+
+
+def table_2(rows: pd.DataFrame) -> Twin:
+    """Table 2: seven methods by two accuracies at three label fractions."""
+    columns = [Column(f"{SHORT[m]}, {percent(f)}", m, {"label_fraction": f}) for m in (OOD, ID) for f in FRACTIONS]
+    paper = pd.concat([reported.main_comparison(label_fraction=f) for f in FRACTIONS], ignore_index=True)
+    return twin("Accuracy at sigma 50 by the share of labels.", of_methods(), columns, rows, paper)
+
+
+TEMPERATURE_TABLES = {  # number: whose, and which accuracy
+    3 + i: (method, metric) for i, (method, metric) in enumerate((m, x) for m in PROPOSED for x in ("validation", OOD, ID))
+}
+
+
+def temperature_table(number: int, rows: pd.DataFrame) -> Twin:
+    """Tables 3 to 8: ten tau_alpha by four tau_beta; rows of a whole grid."""
+    method, metric = TEMPERATURE_TABLES[number]
+    mine = rows[(rows.method == method) & (rows.label_fraction == 0.01)]
+    columns = [Column(f"tau_beta {b:g}", metric, {"tau_beta": b}) for b in TAU_BETAS]
+    lines = [Line(f"{a:g}", {"tau_alpha": a}) for a in TAU_ALPHAS]
+    paper = reported.temperature_tables()
+    caption = f"{SHORT[metric]} accuracy of {title(method)} by temperatures."
+    return twin(caption, lines, columns, mine, paper[paper.method == method])
+
+
+def table_9(rows: pd.DataFrame, sigmas: Sequence[float] = SIGMAS) -> Twin:
+    """Table 9: two methods, each with two kinds of discriminator, by three accuracies at five spreads."""
+    lines = [
+        Line(f"{title(m)}, {'global' if kind == 'global' else 'batch-level'}", {"method": m, "discriminator": kind})
+        for m in PROPOSED
+        for kind in ("global", "batch")
+    ]
+    where = {"label_fraction": 0.01}
+    columns = [Column(f"{SHORT[m]}, sigma {s:g}", m, {**where, "sigma": s}) for m in METRICS for s in sigmas]
+    return twin("Accuracy by discriminator and spread.", lines, columns, rows, reported.load("table_9_global_vs_batch"))
+
+
+TWINS = {1: "main_table", 2: "label_fractions", **dict.fromkeys(TEMPERATURE_TABLES, "temperature"), 9: "global_vs_batch"}
+
+
+def twin_of(number: int, preset: str = "paper") -> Twin:
+    """The twin of a table of the paper on the grid's complete seeds.
+
+    Raises:
+        ValueError: for a number that no table has.
+    """
+    if number not in TWINS:
+        raise ValueError(f"the paper has Tables 1 to 9, got {number!r}.")
+    study = Study(TWINS[number], preset)
+    if number in TEMPERATURE_TABLES:
+        return temperature_table(number, study.complete)
+    return {1: table_1, 2: table_2, 9: table_9}[number](study.selected(None))
+
+
+def twin_frame(name: str) -> pd.DataFrame:
+    """`Twin.frame` of a table by its name, such as "Table 1"."""
+    digits = name.lower().removeprefix("table").strip()
+    if not digits.isdigit():
+        raise ValueError(f'unknown table {name!r}: say "Table 1" to "Table 9".')
+    return twin_of(int(digits)).frame
+
+
+def leads(rows: pd.DataFrame, metrics: Sequence[str] = (OOD, ID)) -> pd.DataFrame:
+    """What the proposed methods have over the baselines, in a word.
+
+    A method leads on an accuracy if its contrasts over all four baselines are for it, trails if one is against it, else it is not told
+    apart.
+
+    Args:
+        rows: of one configuration a method on fresh seeds, at one label fraction.
+
+    Returns:
+        Columns: method, accuracy, word, least lead (over the nearest baseline, as text) and at most (the smallest of the four upper
+        limits); empty where a method has fewer than two seeds.
+    """
+    lines = []
+    for metric in metrics:
+        for method in PROPOSED:
+            pairs = [
+                (title(other), difference(by_seed(rows, metric, method=method), by_seed(rows, metric, method=other)))
+                for other in BASELINES
+            ]
+            found = states(pairs)
+            told = {c.state for c in found}
+            if NOT_YET in told:
+                continue
+            word = "leads" if told == {"for"} else "trails" if "against" in told else "not told apart"
+            nearest = min(found, key=lambda c: c.interval.mean)
+            text = f"{nearest.interval.text(signed=True)} over {nearest.label}"
+            lines.append((title(method), SHORT[metric], word, text, min(c.interval.high for c in found)))
+    return pd.DataFrame(lines, columns=["method", "accuracy", "word", "least lead", "at most"])
+
+
+def configurations(chosen: pd.DataFrame) -> pd.DataFrame:
+    """The selected configurations as a table: method, discriminator, sigma, hyperparameters, validation, n."""
+    lines = [
+        (title(c.method), c.discriminator, f"{c.sigma:g}", selection.named([getattr(c, h) for h in HYPERPARAMETERS]), c.validation, c.n)
+        for c in chosen.itertuples()
+    ]
+    table = pd.DataFrame(lines, columns=["method", "discriminator", "sigma", "tau_alpha / tau_beta or lambda", "validation", "n"])
+    return table.drop(columns=[name for name in ("discriminator", "sigma") if table[name].nunique(dropna=True) < 2])
+
+
+def provenance(frame: pd.DataFrame) -> pd.DataFrame:
+    """How many runs come from which device, precision, torch and code."""
+    columns = ["device", "precision", "torch", "sources"]
+    return frame.groupby(columns, dropna=False).key.nunique().rename("runs").reset_index()

@@ -1,0 +1,54 @@
+"""Intervals over seeds, beside scipy and closed forms."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from dtcl_study import compare
+
+
+def test_an_interval_is_students():
+    values = [0.9, 0.92, 0.95, 0.87, 0.91]
+    found = compare.mean(values, 0.9)
+    reach = stats.t.ppf(0.95, 4) * np.std(values, ddof=1) / 5**0.5
+    assert found == pytest.approx((np.mean(values), np.mean(values) - reach, np.mean(values) + reach, 5))
+
+
+def test_missing_values_do_not_count_and_one_seed_has_no_interval():
+    assert compare.mean([0.5, np.nan, 0.7]).n == 2
+    one = compare.mean([0.5, np.nan])
+    assert one.mean == 0.5 and np.isnan(one.low) and one.n == 1 and one.text() == "0.500"
+    assert compare.mean([]).n == 0 and compare.mean([]).text() == "–"
+
+
+def test_values_without_spread_have_an_interval_without_width():
+    assert compare.mean([0.5, 0.5, 0.5]) == (0.5, 0.5, 0.5, 3)
+
+
+def test_accuracies_are_cut_where_none_can_be():
+    found = compare.accuracy([1.0, 0.9, 1.0])
+    assert found.high == 1.0 and found.low < found.mean < 1.0
+
+
+def test_an_interval_covers_the_mean_as_often_as_it_says():
+    rng = np.random.default_rng(0)
+    found = [compare.mean(rng.normal(0.3, 1.0, 5)) for _ in range(2000)]
+    assert np.mean([i.low < 0.3 < i.high for i in found]) == pytest.approx(0.95, abs=0.015)
+
+
+def test_differences_are_paired_by_seed_and_refuse_a_seed_twice():
+    one, other = pd.Series({0: 0.5, 1: 0.7, 2: 0.9}), pd.Series({1: 0.6, 2: 0.7, 3: 0.1})
+    assert compare.difference(one, other).to_dict() == pytest.approx({1: 0.1, 2: 0.2})
+    twice = pd.concat([one, pd.Series({1: 0.2})])
+    for pair in ((twice, other), (other, twice)):
+        with pytest.raises(ValueError, match="seed 1 has several values"):
+            compare.paired(*pair)
+
+
+def test_rows_of_two_configurations_are_not_pooled():
+    rows = pd.DataFrame({"seed": [0, 0, 1], "projector": [None, "mlp", None], "test_id": [0.5, 0.9, 0.6]})
+    with pytest.raises(ValueError, match="seed 0 has several rows"):
+        compare.by_seed(rows, "test_id")
+    assert compare.by_seed(rows, "test_id", projector=None).to_dict() == {0: 0.5, 1: 0.6}
+    assert compare.by_seed(rows, "test_id", projector="mlp").to_dict() == {0: 0.9}

@@ -1,0 +1,90 @@
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.decomposition import PCA
+
+from dtcl_core.config import METRICS, Protocol, Run
+from dtcl_core.data import ColoredDigits
+from dtcl_core.encoder import Encoder
+from dtcl_core.engine.streams import Streams, stream_of
+from dtcl_core.results import Store
+from dtcl_study import encoders
+
+SIZES = (256, 20, 40, 40)
+
+
+def run_of(seed=3, sigma=50.0, projector=None, projector_dim=None, **changes):
+    protocol = Protocol(split_sizes=SIZES, epochs=1, **changes)
+    return Run("standard", 0.1, sigma=sigma, seed=seed, projector=projector, projector_dim=projector_dim, protocol=protocol)
+
+
+@pytest.mark.parametrize("changes", [{}, {"input_normalization": "half", "stratified_splits": True}])
+def test_images_are_those_that_the_encoder_is_measured_on(changes):
+    run = run_of(**changes)
+    streams = Streams([stream_of(run)], run.protocol, torch.device("cpu"))
+    for split in encoders.COMPARED:
+        (expected,) = streams.clean_chunks(0, split, 40)
+        assert torch.allclose(encoders.images(run, split), expected, atol=1e-6)
+
+
+def test_the_plane_is_that_of_scikit_learn():
+    z = np.random.default_rng(0).normal(size=(50, 6)) * [5, 1, 3, 1, 1, 1]
+    positions, share = encoders.plane(z)
+    reference = PCA(2).fit(z)
+    assert np.allclose(np.abs(positions), np.abs(reference.transform(z)))
+    assert share == pytest.approx(reference.explained_variance_ratio_.sum())
+    assert encoders.plane(np.ones((4, 3)))[1] == 0.0
+
+
+@pytest.mark.parametrize("changes", [{}, {"input_normalization": "half"}])
+def test_a_picture_holds_both_splits_in_their_own_colours(changes):
+    run = run_of(**changes)
+    points, share = encoders.picture(Encoder([3], run.protocol).eval(), run, 30)
+    assert points.split.value_counts().to_dict() == {"test_id": 30, "test_ood": 30} and 0 < share <= 1
+    colors = ColoredDigits(50.0, 3, sizes=SIZES).colors("test_ood")[:30]
+    assert np.allclose(np.array(points[points.split == "test_ood"].color.tolist()), colors.clamp(0, 1))
+    assert set(points.digit) == {"3", "5"} and set(points[points.split == "test_id"].domain) == {0, 1}
+
+
+def channels(images, counts):
+    """Embeds an image as its brightest red, ten times its brightest green, and its brightest blue."""
+    return images[0].amax((2, 3))[None] * torch.tensor([1.0, 10.0, 1.0])
+
+
+def test_distances_are_those_of_the_embedding_as_probes_see_it():
+    found = encoders.distances(channels, run_of(sigma=0.0), 40).set_index("split")
+    assert found.loc["test_id", ["norm", "distance"]].tolist() == pytest.approx([1, 1], abs=0.05)
+    assert found.loc["test_ood", ["norm", "gathered"]].tolist() == pytest.approx([10, 1], rel=0.02)
+    assert found.loc["test_ood", "distance"] == pytest.approx(np.sqrt(100.5 / 0.5), rel=0.02)
+    assert found.loc["test_id", "gathered"] == pytest.approx(np.sqrt(0.5), abs=0.05), "half of them point each way"
+
+
+def test_heads_are_probed_behind_the_head():
+    run = run_of(projector="linear", projector_dim=4, label_draws=2)
+    encoder = Encoder([3], run.protocol, "linear", 4).eval()
+    assert set(encoders.head_accuracies(encoder, run, 0.1)) == set(METRICS)
+    with torch.no_grad():
+        encoder.head[0].zero_()  # then its output is the same for every image, and its probes are at chance
+    assert encoders.head_accuracies(encoder, run, 0.1)["d_test_id"] == pytest.approx(0.5, abs=0.05)
+
+
+def test_kept_is_the_first_run_of_a_method_whose_file_is_here(tmp_path, monkeypatch):
+    store, lost, run = Store(tmp_path), run_of(), run_of(4)
+    entries = {lost: {"file": "gone.npz"}, run: store.add_encoders(Encoder([4], run.protocol), [run])}
+    monkeypatch.setattr(Store, "rows", lambda self: {r.key: {"run": r.to_dict(), "encoder": e} for r, e in entries.items()})
+    found = encoders.kept([lost, run], store)
+    assert list(found) == ["standard"] and found["standard"][0] == run and isinstance(found["standard"][1], Encoder)
+
+
+def test_association_leaves_the_oracle_out_and_tells_methods_apart():
+    x = np.linspace(0.5, 1, 10)
+    lines = {"standard": (x, 1 - x, 0.9), "mmd": (x - 0.4, 0.4 - x, 0.9), "color_jitter": (x, x, x)}
+    rows = [pd.DataFrame({"method": m, "d_test_id": d, "test_ood": o, "test_id": i}) for m, (d, o, i) in lines.items()]
+    found = encoders.association(pd.concat(rows)).set_index(["metric", "runs"])
+    assert found.loc[("test_ood", "the same, within methods"), "r"] == pytest.approx(-1)
+    together = found.loc[("test_ood", "all but the oracle")]
+    assert together.n == 20 and -1 < together.low < together.r < together.high < 1
+    assert np.isnan(found.loc[("test_id", "Standard CL"), "r"]), "a constant"
+    assert found.loc[("test_ood", "Standard CL w/ Color Jitter"), "r"] == pytest.approx(1)
+    assert encoders.association(rows[0][:0]).empty

@@ -1,0 +1,152 @@
+"""What each table and figure asks for."""
+
+import dataclasses
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dtcl_core.config import Protocol, Run
+from dtcl_study import experiments
+from dtcl_study.experiments import PRESETS, REGISTRY, every_run
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def keys(name, preset="paper", **options):
+    return {run.key for run in REGISTRY[name].runs(preset, **options)}
+
+
+def test_the_papers_grid_has_the_papers_size():
+    grid = keys("sigma_ablation") | keys("global_vs_batch") | keys("projector_head")
+    assert len(grid) == 7050 and len(keys("sigma_ablation")) == 4750
+    assert len(keys("global_vs_batch") - keys("sigma_ablation")) == 2000
+    assert len(keys("projector_head") - keys("sigma_ablation")) == 300
+
+
+def test_tables_share_their_runs():
+    assert keys("label_fractions") == keys("main_table") == keys("model_selection") < keys("sigma_ablation")
+    assert keys("temperature") < keys("main_table") and keys("effective_temperature") < keys("main_table")
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "count"),
+    [
+        ("main_table", {"seeds": 1}, 190),
+        ("main_table", {"seeds": 5}, 950),
+        ("projector_head", {}, 350),
+        ("sigma_ablation", {"sigma": "150,75,25,0", "seeds": 1}, 760),
+        ("sigma_ablation", {"sigma": "150,75,25,0", "seeds": 2}, 1520),
+        ("global_vs_batch", {"sigma": 50}, 800),
+        ("weight_outside", {}, 45),
+        ("other_temperatures", {}, 90),
+    ],
+)
+def test_each_part_of_the_design_has_its_size(name, options, count):
+    assert len(keys(name, **options)) == count
+
+
+def test_a_design_is_filled_seed_by_seed():
+    seeds = [run.seed for run in REGISTRY["main_table"].runs("paper")]
+    assert seeds == sorted(seeds)
+
+
+@pytest.mark.parametrize("preset", ["smoke", "laptop"])
+def test_short_presets_cover_every_method_with_two_seeds(preset):
+    runs = REGISTRY["main_table"].runs(preset)
+    assert {run.method for run in runs} == set(REGISTRY["main_table"].methods) and len({run.seed for run in runs}) >= 2
+    assert {run.protocol.epochs for run in runs} == {PRESETS[preset].epochs}
+
+
+def test_options_narrow_and_change_the_runs():
+    table = REGISTRY["main_table"]
+    assert {run.method for run in table.runs("paper", methods="mmd, dann")} == {"mmd", "dann"}
+    assert {run.sigma for run in table.runs("smoke", sigma="0,10")} == {0.0, 10.0}
+    assert {run.tau_alpha for run in table.runs("smoke", tau_alpha=0.3)} == {0.3}
+    assert {run.protocol.epochs for run in table.runs("smoke", epochs=7)} == {7}
+    assert len(table.runs("paper", seeds=2)) == 380
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"preset": "core"}, "preset must be one of"),
+        ({"seeds": 0}, "seeds must be an integer >= 1"),
+        ({"seeds": 101}, "seeds must be an integer >= 1 and <= 100"),
+        ({"sigma": ""}, "expected numbers"),
+        ({"sigma": []}, "expected at least one number"),
+        ({"methods": "dw_pair"}, r"unknown method 'dw_pair' \(did you mean 'dw_pairs'\?\)"),
+        ({"methods": 3}, "methods must be names"),
+        ({"tau_alpha": -1}, "tau_alpha must be a number > 0"),
+    ],
+)
+def test_bad_options_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        REGISTRY["main_table"].runs(**{"preset": "smoke", **options})
+
+
+def test_no_run_is_listed_twice():
+    for experiment in REGISTRY.values():
+        for preset in PRESETS:
+            runs = experiment.runs(preset)
+            assert len({run.key for run in runs}) == len(runs)
+
+
+@pytest.fixture
+def frozen(tmp_path, monkeypatch):
+    """A frozen selection at sigma 50, one elsewhere, and one of batch-level discriminators."""
+    methods = [{"method": m, **c} for m, c in (
+        ("standard", {"tau_alpha": 0.05}), ("same_domain", {"tau_alpha": 0.1}), ("mmd", {"tau_alpha": 0.1, "lambda_": 5.0}),
+        ("dann", {"tau_alpha": 0.1, "lambda_": 1.0}), ("color_jitter", {"tau_alpha": 0.5}),
+        ("dw_negatives", {"tau_alpha": 0.075, "tau_beta": 0.5, "discriminator": "global"}),
+        ("dw_pairs", {"tau_alpha": 0.175, "tau_beta": 1.0, "discriminator": "global"}),
+    )]  # fmt: skip
+    batch = [{**m, "discriminator": "batch"} for m in methods[-2:]]
+    found = [
+        {"name": "sigma_50", "seeds": [0, 1, 2, 3, 4], "configurations": [{**m, "sigma": 50.0} for m in methods]},
+        {"name": "sigma_25", "seeds": [0], "configurations": [{**m, "sigma": 25.0} for m in methods]},
+        {"name": "batch", "seeds": [0], "configurations": [{**m, "sigma": 50.0} for m in batch]},
+    ]
+    monkeypatch.setattr(experiments, "frozen", lambda: tuple(json.loads(json.dumps(found))))
+    return found
+
+
+def test_frozen_configurations_are_trained_on_seeds_that_no_grid_reaches(frozen):
+    runs = REGISTRY["fresh"].runs("paper")
+    at = {}
+    for run in runs:
+        at.setdefault((run.sigma, run.discriminator == "batch"), []).append(run)
+    assert {k: len(v) for k, v in at.items()} == {(50.0, False): 350, (25.0, False): 70, (50.0, True): 100}
+    assert {run.seed for run in runs} == set(range(1100, 1150))
+    assert not {run.key for run in runs} & keys("sigma_ablation", seeds=100)
+
+
+def test_one_choice_is_changed_at_a_time(frozen):
+    runs = REGISTRY["choices"].runs("paper")
+    assert len(runs) == 250 and {run.seed for run in runs} == set(range(1100, 1110))
+    changed = {tuple(n for n in Protocol().__dict__ if getattr(run.protocol, n) != getattr(Protocol(), n)) for run in runs}
+    assert len(changed) == 10, "each has a change of its own"
+    plain = {dataclasses.replace(run, protocol=Protocol()).key for run in runs}
+    assert plain <= keys("fresh"), "each has its partner on the same seed"
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists() or shutil.which("git") is None, reason="needs a checkout")
+def test_every_committed_row_trace_and_encoder_is_asked_for():
+    told = subprocess.run(["git", "ls-files", "results"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    asked, rows = every_run(), []
+    for name in (name for name in told if name.startswith("results/rows/") and (ROOT / name).exists()):
+        rows += [json.loads(line) for line in (ROOT / name).read_text(encoding="utf-8").splitlines()]
+    assert rows and {row["key"] for row in rows} <= asked.keys()
+    named = {row["encoder"]["file"] for row in rows if isinstance(row.get("encoder"), dict)}
+    traced = {key for key, run in asked.items() if experiments.wants_trace(run)}
+    for name in told:
+        folder, stem = Path(name).parent.name, Path(name).stem
+        assert folder != "encoders" or Path(name).name in named, name
+        assert folder != "traces" or stem in traced, name
+
+
+def test_a_run_of_the_paper_is_under_the_default_protocol():
+    assert {run.protocol for run in REGISTRY["sigma_ablation"].runs("paper")} == {Protocol()}
+    assert Run().protocol == Protocol()

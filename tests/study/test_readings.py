@@ -1,0 +1,129 @@
+"""The rule that chooses what the paper leaves open, on made-up rows and beside a computation of its own."""
+
+import numpy as np
+import pytest
+
+from dtcl_core.results import Store
+from dtcl_study import readings, reported
+
+NETWORKS = readings.NETWORKS[:3]
+
+
+def made_up(candidates, stage, seeds, off, noise=0.02, diverged=()):
+    """Rows whose accuracies are what the paper reports, off by so much for each candidate, with noise over seeds and draws."""
+    rows, rng = {}, np.random.default_rng(0)
+    for candidate, error in zip(candidates, off, strict=True):
+        for number, configuration in enumerate(stage.configurations):
+            anchors = [a for a in stage.anchors if number in a.configurations]
+            for seed in seeds:
+                draws = {str(f): {m: [0.5] * 20 for m in ("validation", "test_id", "test_ood", "d_test_id")} for f in (0.01, 0.1)}
+                draws["1.0"] = {m: [0.5] for m in ("validation", "test_id", "test_ood", "d_test_id")}
+                for a in anchors:
+                    value = a.reported + error + noise * rng.normal()
+                    count = len(draws[str(a.label_fraction)][a.metric])
+                    draws[str(a.label_fraction)][a.metric] = list(value + 0.01 * rng.normal(size=count))
+                if anchors[0].metric != "validation":  # the first configuration of a method is selected
+                    draws["0.01"]["validation"] = [0.9 - 0.1 * (number - anchors[0].configurations[0])] * 20
+                key = candidate.run(configuration, seed).key
+                rows[key] = {"draws": draws, "status": "diverged" if key in diverged else "ok"}
+    return rows
+
+
+def test_the_anchors_are_those_that_the_rule_names():
+    first, second = readings.networks(), readings.weights()
+    assert len(first.anchors) == 35 and len(second.anchors) == 20
+    assert {a.method for a in first.anchors} == {"standard", "same_domain", "mmd", "dann", "color_jitter"}
+    assert {a.metric for a in second.anchors} == {"validation"} and {a.label_fraction for a in second.anchors} == {0.01}
+    for anchor, cell in zip(second.anchors, second.configurations):
+        whole = reported.temperature_tables()
+        line = whole[(whole.method == cell["method"]) & (whole.tau_alpha == cell["tau_alpha"]) & (whole.tau_beta == cell["tau_beta"])]
+        assert anchor.reported == line[line.metric == "validation"].value.item()
+
+
+def test_runs_have_the_size_of_the_design_and_share_what_no_floor_reaches():
+    assert len(readings.runs(readings.NETWORKS, readings.NETWORK_CONFIGURATIONS, readings.NETWORK_SEEDS)) == 280
+    weights = readings.weight_candidates([readings.NETWORKS[0].name])
+    both = readings.runs(weights[:2], readings.WEIGHT_CONFIGURATIONS, [100])
+    assert len(both) == 2 * 20 - 2 * 4, "of ten configurations four are above both floors"
+    assert {run.protocol.tau_min for run in both} == {0.05, 0.01}
+    assert len({c.name for c in readings.weight_candidates([n.name for n in readings.NETWORKS[:2]])}) == 12
+
+
+def test_the_misfit_is_that_of_its_definition():
+    stage, seeds = readings.networks(), (100, 101, 102)
+    rows = made_up(NETWORKS, stage, seeds, (0.0, 0.05, -0.02), noise=0.03)
+    comparison = readings.Comparison(stage, readings.available(NETWORKS, stage, rows, seeds))
+    expected = {}
+    table = {}
+    for candidate in NETWORKS:
+        for a in stage.anchors:
+            first = stage.configurations[a.configurations[0]]
+            values = [rows[candidate.run(first, s).key]["draws"][str(a.label_fraction)][a.metric] for s in seeds]
+            table[candidate.name, a] = (
+                np.mean([np.mean(v) for v in values]),
+                np.var([np.mean(v) for v in values], ddof=1),
+                np.mean([np.var(v, ddof=1) if len(v) > 1 else 0 for v in values]),
+            )
+    for candidate in NETWORKS:
+        z = []
+        for a in stage.anchors:
+            pooled = [table[other.name, a] for other in NETWORKS]
+            draw = np.mean([d for *_, d in pooled])
+            seed = max(0, np.mean([b for _, b, _ in pooled]) - draw / 20)
+            scale = ((seed + draw) / 5 + seed / 3 + draw / 60) ** 0.5
+            z.append(min(4, abs(table[candidate.name, a][0] - a.reported) / scale))
+        expected[candidate.name] = np.mean(np.square(z)) ** 0.5
+    assert comparison.misfits() == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_truth_has_a_misfit_of_about_one_and_is_taken_unless_another_is_alike():
+    stage, seeds = readings.networks(), readings.NETWORK_SEEDS + readings.MORE_NETWORK_SEEDS
+    rows = made_up(NETWORKS, stage, seeds, (0.2, 0.0, 0.0001), noise=0.03)
+    comparison = readings.compared(NETWORKS, stage, rows)
+    assert comparison is not None and comparison.n == 2
+    assert readings.two_best(comparison) == (NETWORKS[1].name, NETWORKS[2].name)
+    both = readings.compared(NETWORKS, stage, rows, readings.two_best(comparison))
+    assert both is not None and both.n == 6
+    assert all(value < 1.3 for value in both.misfits().values())
+    assert both.alike() == (NETWORKS[1].name, NETWORKS[2].name), "in the list's order"
+    worse = made_up(NETWORKS, stage, seeds, (0.2, 0.1, 0.0), noise=0.03)
+    both = readings.compared(NETWORKS, stage, worse, readings.two_best(comparison))
+    assert both is not None and both.alike() == (NETWORKS[2].name,)
+
+
+def test_nothing_is_compared_while_a_run_lacks_and_a_diverged_one_is_chance():
+    stage, seeds = readings.networks(), readings.NETWORK_SEEDS
+    rows = made_up(NETWORKS, stage, seeds, (0.0, 0.0, 0.0))
+    lost = NETWORKS[0].run(stage.configurations[0], 101).key
+    assert readings.compared(NETWORKS, stage, {k: v for k, v in rows.items() if k != lost}) is None
+    ill = readings.measured(NETWORKS[0], stage, {**rows, lost: {"status": "diverged"}}, seeds)
+    assert ill.validation[0, 1] == 0.5 and ill.mean[0, 0, 1] == 0.5 and ill.draw[0, 0, 1] == 0.0
+
+
+def test_validation_alone_selects_and_again_in_every_resample():
+    stage, seeds = readings.networks(), readings.NETWORK_SEEDS
+    rows = made_up(NETWORKS, stage, seeds, (0.0, 0.0, 0.0))
+    second = NETWORKS[0].run(stage.configurations[1], 101).key
+    rows[second]["draws"]["0.01"]["validation"] = [0.99] * 20  # the better one on the second seed, worse on both
+    found = readings.measured(NETWORKS[0], stage, rows, seeds)
+    both, other = (found.at(stage.anchors, np.array(s))[0][0] for s in ([0, 1], [1, 1]))
+    assert both.mean() == pytest.approx(found.mean[0, 0].mean()) or both.mean() == pytest.approx(found.mean[0, 1].mean())
+    assert other[0] == found.mean[0, 1, 1]
+
+
+def test_the_choices_written_down_are_those_of_the_committed_rows():
+    rows = Store().rows()
+    first = readings.compared(readings.NETWORKS, readings.networks(), rows)
+    if readings.BEST_NETWORKS or first is not None:
+        assert readings.BEST_NETWORKS == readings.two_best(first)
+    both = readings.compared(readings.NETWORKS, readings.networks(), rows, readings.BEST_NETWORKS) if readings.BEST_NETWORKS else None
+    if readings.TAKEN_NETWORKS or both is not None:
+        assert readings.TAKEN_NETWORKS == both.alike()
+    weights = readings.weight_candidates(readings.TAKEN_NETWORKS)
+    second = readings.compared(weights, readings.weights(), rows)
+    if readings.BEST_WEIGHTS or second is not None:
+        assert readings.BEST_WEIGHTS == readings.two_best(second)
+    last = readings.compared(weights, readings.weights(), rows, readings.BEST_WEIGHTS) if readings.BEST_WEIGHTS else None
+    if readings.CHOSEN is not None or last is not None:
+        (taken,) = [c for c in weights if c.name == last.alike()[0]]
+        assert readings.CHOSEN == {**readings.FIXED, **taken.changes}

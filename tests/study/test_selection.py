@@ -1,0 +1,103 @@
+"""Selection on hand-made rows."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_up import frame, standard
+
+from dtcl_core.config import Run
+from dtcl_study import selection
+
+
+def by_table(values):
+    """Accuracy of `validation` by (tau_alpha, seed); other accuracies are half of it."""
+    return lambda run, fraction, metric: values[run.tau_alpha, run.seed] * (1.0 if metric == "validation" else 0.5)
+
+
+VALUES = {(0.05, 0): 0.9, (0.05, 1): 0.5, (0.05, 2): 0.6, (0.1, 0): 0.7, (0.1, 1): 0.8, (0.1, 2): 0.6}
+
+
+def test_the_best_mean_validation_accuracy_selects():
+    chosen = selection.select(frame(standard(), by_table(VALUES)))
+    assert chosen.tau_alpha.tolist() == [0.1] and chosen.validation[0] == pytest.approx(0.7) and chosen.n[0] == 3
+
+
+def test_only_one_percent_of_the_labels_counts():
+    def accuracy(run, fraction, metric):
+        return 0.6 if fraction == 0.01 and run.tau_alpha == 0.05 else 0.5 if fraction == 0.01 else 0.9 * (run.tau_alpha == 0.1)
+
+    assert selection.select(frame(standard(), accuracy)).tau_alpha.tolist() == [0.05]
+
+
+def test_ties_go_to_the_smaller_temperature_then_beta():
+    runs = [Run("dw_pairs", a, b, seed=s) for a in (0.2, 0.1) for b in (1.0, 0.5) for s in range(2)]
+    chosen = selection.select(frame(runs))
+    assert (chosen.tau_alpha[0], chosen.tau_beta[0]) == (0.1, 0.5)
+
+
+def test_a_run_that_diverged_is_chance():
+    runs = standard()
+    chosen = selection.select(frame(runs, by_table({**VALUES, (0.05, 0): 0.99}), diverged=[runs[0]]))
+    assert chosen.tau_alpha.tolist() == [0.1], "0.5, 0.5 and 0.6 are less than 0.7, 0.8 and 0.6"
+
+
+def test_each_method_discriminator_sigma_and_head_competes_by_itself():
+    runs = [
+        *standard(),
+        *standard(sigma=25.0),
+        *standard(projector="mlp", projector_dim=4),
+        *(Run("dw_pairs", 0.1, 0.5, seed=s, discriminator=kind) for kind in ("global", "batch") for s in range(2)),
+    ]
+    assert len(selection.select(frame(runs))) == 5
+
+
+def test_rows_of_two_protocols_are_refused():
+    rows = frame(standard())
+    with pytest.raises(ValueError, match="standard has a configuration twice on seed 0"):
+        selection.select(pd.concat([rows, rows]))
+
+
+def test_no_seed_scores_its_own_choice():
+    found = selection.elsewhere(frame(standard(), by_table(VALUES))).query("label_fraction == 0.01")
+    # Without seed 0 the means are 0.55 and 0.70; without 1: 0.75 and 0.65; without 2: 0.70 and 0.75.
+    assert found.set_index("seed").tau_alpha.to_dict() == {0: 0.1, 1: 0.05, 2: 0.1}
+
+
+def test_other_seeds_select_by_the_bootstrap():
+    found = selection.reselected(frame(standard(), by_table(VALUES)), resamples=4000)
+    rng = np.random.default_rng(1)
+    drawn = rng.integers(3, size=(4000, 3))
+    one, other = (np.array([VALUES[tau, s] for s in range(3)])[drawn].mean(1) for tau in (0.05, 0.1))
+    share = found.set_index("tau_alpha").share
+    assert share[0.1] == pytest.approx((other > one + 1e-12).mean(), abs=0.03) and share.sum() == pytest.approx(1.0)
+    assert found.set_index("tau_alpha").selected.to_dict() == {0.05: False, 0.1: True}
+
+
+def test_what_is_frozen_is_what_is_selected_and_is_never_changed(tmp_path):
+    rows = frame(standard(), by_table(VALUES))
+    path = selection.freeze("sigma_50", rows, tmp_path)
+    assert json.loads(path.read_text()) == {
+        "name": "sigma_50",
+        "seeds": [0, 1, 2],
+        "configurations": [{"method": "standard", "sigma": 50.0, "tau_alpha": 0.1}],
+    }
+    with pytest.raises(ValueError, match="is never changed"):
+        selection.freeze("sigma_50", rows, tmp_path)
+    with pytest.raises(ValueError, match="no seed is complete"):
+        selection.freeze("other", rows.iloc[:0], tmp_path)
+
+
+def test_ways_to_select_look_at_what_they_say():
+    def accuracy(run, fraction, metric):
+        good = {"validation": 0.05, "test_id": 0.1, "test_ood": 0.2}.get(metric)
+        if metric == "d_test_id":
+            return 0.5 if run.tau_alpha == 0.3 else 0.9
+        return 0.8 if run.tau_alpha == good else 0.6
+
+    found = selection.strategies(frame(standard(taus=(0.05, 0.1, 0.2, 0.3)), accuracy), ("test_ood", "test_id"))
+    ood = found.groupby("way").test_ood.mean()
+    assert ood["oracle: Test-OOD"] == pytest.approx(0.8) and ood["held-out colour"] == pytest.approx(0.6)
+    assert found[found.way == "held-out digits"].test_id.mean() == pytest.approx(0.8)
+    assert (found.groupby("way").size() == 3).all(), "each seed once"

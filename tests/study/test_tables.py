@@ -1,0 +1,109 @@
+"""Twins of the paper's tables: its rows, its columns, its numbers, ours beside them."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_up import frame
+
+from dtcl_core.config import Run
+from dtcl_study import reported, tables
+from dtcl_study.chapter import Table
+from dtcl_study.experiments import REGISTRY
+
+
+def selected(n=3, value=lambda run, f, m: 0.7):
+    runs = []
+    for seed in range(n):
+        runs += [Run(m, 0.1, seed=seed) for m in ("standard", "same_domain", "color_jitter")]
+        runs += [Run(m, 0.1, lambda_=1.0, seed=seed) for m in ("mmd", "dann")]
+        runs += [Run(m, 0.1, 0.5, seed=seed) for m in ("dw_negatives", "dw_pairs")]
+    return frame(runs, value)
+
+
+def test_every_number_of_the_paper_has_a_place():
+    """No table of the paper has a cell that its twin lacks."""
+    told = pd.concat([tables.twin_frame(f"Table {n}") for n in range(1, 10)])
+    numbers = sorted(told.reported.dropna())
+    assert numbers == sorted(reported.load().value), "each reported number stands in one cell of one twin"
+    shapes = {1: (7, 3), 2: (7, 6), **dict.fromkeys(range(3, 9), (10, 4)), 9: (4, 15)}
+    for number, (lines, columns) in shapes.items():
+        twin = tables.twin_of(number)
+        assert (len(twin.lines), len(twin.columns)) == (lines, columns)
+
+
+def test_measured_stands_where_it_belongs():
+    def value(run, fraction, metric):
+        return 0.1 * list(("standard", "same_domain", "mmd", "dann", "dw_negatives", "dw_pairs", "color_jitter")).index(run.method) + {
+            "test_ood": 0.01, "test_id": 0.02, "d_test_id": 0.03, "validation": 0.0}[metric] + fraction / 1000  # fmt: skip
+
+    twin = tables.table_2(selected(value=value))
+    for line in twin.frame.itertuples():
+        fraction = float(line.column.split(", ")[1].removesuffix(" %")) / 100
+        (place,) = [i for i, row in enumerate(twin.lines) if row.label == line.row]
+        assert line.mean == pytest.approx(0.1 * place + {"test_ood": 0.01, "test_id": 0.02}[line.metric] + fraction / 1000) and line.n == 3
+
+
+def test_the_best_is_bold_and_the_oracle_is_aside():
+    rows = selected(value=lambda run, f, m: {"color_jitter": 0.99, "dw_pairs": 0.9, "standard": 0.52}.get(run.method, 0.6))
+    table = tables.table_1(rows).table("method")
+    names = [m for m in table.frame["method"] if m]
+    bold = {(names[line // 2], "reported" if line % 2 == 0 else "measured", column) for line, column in table.bold}
+    assert ("Domain-Weighted Pairs", "measured", "Test-OOD") in bold and ("Standard CL", "measured", "D-Test-ID") in bold
+    assert ("Same Domain Negatives", "reported", "D-Test-ID") in bold and not [b for b in bold if "Jitter" in b[0]]
+    assert len(bold) == 6
+
+
+def test_a_cell_without_rows_is_a_dash_and_n_is_told():
+    table = tables.table_1(selected().iloc[:0]).table("method")
+    assert set(table.frame["Test-ID"][1::2]) == {"–"} and "not yet run" in table.caption
+    assert "n = 3." in tables.table_1(selected(3)).table().caption
+
+
+def test_rows_of_two_configurations_are_refused():
+    rows = pd.concat([selected(), frame([Run("standard", 0.2, seed=s) for s in range(3)])])
+    with pytest.raises(ValueError, match="several rows"):
+        tables.table_1(rows)
+
+
+@pytest.mark.parametrize(("proposed", "word"), [(0.9, "leads"), (0.5, "trails"), (0.7, "not told apart")])
+def test_leads_are_over_every_baseline(proposed, word):
+    rng = np.random.default_rng(0)
+    rows = selected(12, lambda run, f, m: (proposed if run.method.startswith("dw") else 0.7) + 0.01 * rng.normal())
+    found = tables.leads(rows[rows.label_fraction == 0.01])
+    assert set(found.word) == {word} and len(found) == 4
+    assert tables.leads(selected(1)[selected(1).label_fraction == 0.01]).empty, "one seed has no interval"
+
+
+def test_the_least_of_four_upper_limits_is_told():
+    rng = np.random.default_rng(1)
+    level = {"standard": 0.6, "same_domain": 0.65, "mmd": 0.69, "dann": 0.5}
+    rows = selected(12, lambda run, f, m: level.get(run.method, 0.7) + 0.01 * rng.normal()).query("label_fraction == 0.01")
+    line = tables.leads(rows, ["test_id"]).iloc[0]
+    assert "CL with MMD Penalty" in line["least lead"] and line["at most"] < 0.05
+
+
+@pytest.mark.parametrize("name", ["Table 10", "table x", "figure 1"])
+def test_unknown_tables_are_refused(name):
+    with pytest.raises(ValueError, match="Tables? 1"):
+        tables.twin_frame(name)
+
+
+def test_a_table_is_plain_text_and_html():
+    table = Table(pd.DataFrame({"a<b": ["x&y", None], "n": [3, 4], "v": [0.12345, np.nan]}), "A caption", {(0, "v")}, {(0, "n"): "small"})
+    assert repr(table).splitlines()[0] == "A caption" and "0.123" in repr(table) and "3 (small)" in repr(table)
+    page = table.html()
+    assert "a&lt;b" in page and "x&amp;y" in page and "<b>0.123</b>" in page and "<small>small</small>" in page and "–" in page
+    assert "Not yet run." in repr(Table(pd.DataFrame())) and "Not yet run." in Table(pd.DataFrame()).html()
+
+
+def test_configurations_name_what_a_method_uses():
+    study_rows = pd.DataFrame([
+        {"method": "dw_pairs", "discriminator": "global", "sigma": 50.0, "tau_alpha": 0.175, "tau_beta": 1.0, "lambda_": np.nan, "validation": 0.9, "n": 5},
+        {"method": "mmd", "discriminator": None, "sigma": 50.0, "tau_alpha": 0.1, "tau_beta": np.nan, "lambda_": 5.0, "validation": 0.8, "n": 5},
+    ])  # fmt: skip
+    table = tables.configurations(study_rows)
+    assert table.iloc[:, 1].tolist() == ["0.175/1", "0.1/5"] and "sigma" not in table
+
+
+def test_every_twin_reads_an_experiment():
+    assert set(tables.TWINS.values()) <= set(REGISTRY) and set(tables.TWINS) == set(range(1, 10))
