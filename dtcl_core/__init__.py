@@ -40,9 +40,9 @@ shown           `report`      `tables`, `html_tables` (tables as pages), `overvi
                               on `benchmarked`, `trusted` on `agreement` (of two ways to compute), `summary`
 ..              the core      `console` and `presets` (of the command line), `checks` (of values that users give)
 in your project `nn`          the losses as `modules`; `weigher` (which pairs share a domain?), `candidates` (of an
-                              anchor), `queue`, `discriminators`, `fitting` (one a batch), `penalties`, `monitor`
-                              (figures to log), `caching` and `gather` (large batches, several processes), `inputs`
-                              (checks), `metric_learning` (an adapter)
+                              anchor), `settings` (learned or scheduled), `queue`, `discriminators`, `fitting` (one a
+                              batch), `penalties`, `monitor` (figures to log), `caching` and `gather` (large batches,
+                              several processes), `inputs` (checks), `metric_learning` (an adapter)
 =============== ============= ========================================================================================
 
 Imports run one way: `experiments`, `analysis` and `results` never reach what trains, and `nn` needs torch and numpy alone.
@@ -67,11 +67,13 @@ if TYPE_CHECKING:
     from .nn.penalties import DomainAdversary as DomainAdversary
     from .nn.penalties import MMDPenalty as MMDPenalty
     from .nn.queue import NegativeQueue as NegativeQueue
+    from .nn.settings import LearnedTemperature as LearnedTemperature
 
 _HOMES = {
     "nn.caching": ("embed_in_chunks",),
     "nn.discriminators": ("LinearDiscriminator", "MLPDiscriminator"),
     "nn.queue": ("NegativeQueue",),
+    "nn.settings": ("LearnedTemperature",),
     "nn.modules": (
         "DomainWeightedInfoNCELoss",
         "DomainWeightedSupConLoss",

@@ -407,7 +407,6 @@ class Answering:
         (lambda: MMDPenalty(2)(None, DOMAINS), "z must be a tensor, got NoneType"),
         (lambda: InfoNCELoss()(Z * 1e19, Z), "z0 holds values whose squares overflow"),
         (lambda: InfoNCELoss()(Z.double() * 1e19, Z.double() / 0), "z1 holds NaN or infinite values"),
-        (lambda: WEIGHTED(Z, Z, DOMAINS.to(torch.uint16)), r"domains must be integers \[6\]"),
         (lambda: WEIGHTED(Z, Z, DOMAINS.to(torch.complex64)), r"domains must be integers \[6\]"),
         (lambda: InfoNCELoss()(Z, Z, queue=[Z]), "queue must be a NegativeQueue, got list"),
         (lambda: SupConLoss()(Z, Z, DOMAINS - 1), "labels must be 0 or more, got -1; leave unlabelled examples out"),
