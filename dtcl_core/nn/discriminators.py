@@ -22,7 +22,7 @@ from .. import logistic
 from ..checks import checked_choice, checked_number
 from ..discriminator import FEATURES
 from ..discriminator import features as seen_of
-from .inputs import INTEGERS, check_domains, check_embeddings, widened
+from .inputs import check_domains, check_embeddings, check_integers, widened
 
 
 def fit_temperature(logits: Tensor, domains: Tensor, iterations: int = 60) -> float:
@@ -150,8 +150,7 @@ class Discriminator(nn.Module):
             ValueError: for domains of another shape, that are no integers, or out of range.
         """
         predicted = self.predict(z)
-        if not isinstance(domains, Tensor) or domains.dtype not in INTEGERS or domains.shape != predicted.shape:
-            raise ValueError(f"domains must be integers {list(predicted.shape)}, one an embedding.")
+        check_integers("domains", domains, predicted.shape)
         check_domains(domains, self.num_domains)
         return (predicted == domains.long()).double().mean().item()
 

@@ -16,38 +16,27 @@ def _exchanged(x: Tensor) -> Tensor:
     return torch.cat(parts)
 
 
-class _AllGather(torch.autograd.Function):
-    """x [N, ...] of all processes; linear, and `_OwnSum` is its transpose, so that gradients of any order are right."""
+class _Exchange(torch.autograd.Function):
+    """To x [N, ...] of all processes; or back, to the sum of all processes' [world size * N, ...] in this one's place.
+
+    Both are linear and each is the other's transpose, so that gradients of any order are right.
+    """
 
     @staticmethod
-    def forward(x: Tensor) -> Tensor:
-        return _exchanged(x)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        pass
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        return _OwnSum.apply(gradient)
-
-
-class _OwnSum(torch.autograd.Function):
-    """What every process's x [world size * N, ...] has in this process's place, summed: [N, ...]."""
-
-    @staticmethod
-    def forward(x: Tensor) -> Tensor:
+    def forward(x: Tensor, back: bool) -> Tensor:
+        if not back:
+            return _exchanged(x)
         total = x.clone()
         dist.all_reduce(total)
         return total.chunk(dist.get_world_size())[dist.get_rank()].clone()
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        pass
+    def setup_context(ctx: Any, inputs: tuple[Tensor, bool], output: Tensor) -> None:
+        ctx.back = inputs[1]
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        return _AllGather.apply(gradient)
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return _Exchange.apply(gradient, not ctx.back), None
 
 
 def active() -> bool:
@@ -70,7 +59,7 @@ def all_gather(x: Tensor) -> Tensor:
     if not active():
         return x
     if x.is_floating_point():
-        return _AllGather.apply(x) if x.requires_grad else _exchanged(x)
+        return _Exchange.apply(x, False) if x.requires_grad else _exchanged(x)
     return _exchanged(x.long()).to(x.dtype)
 
 

@@ -5,7 +5,7 @@ Domains, labels and ids may be of any integer type, and are int64 from here on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -45,34 +45,34 @@ def check_embeddings(
         name: how a message calls z.
         needed: whether domains must be given.
     """
-    for what, value in ((name, z), ("domains", domains)):
-        if not isinstance(value, Tensor) and (value is not None or needed or what == name):
-            raise ValueError(f"{what} must be a tensor, got {type(value).__name__}.")
+    if not isinstance(z, Tensor):
+        raise ValueError(f"{name} must be a tensor, got {type(z).__name__}.")
     if z.dim() < 2 or not z.is_floating_point() or not z.shape[-2]:
         raise ValueError(f"{name} must be floating embeddings [..., N, k], got {z.dtype} {tuple(z.shape)}.")
+    if domains is not None or needed:
+        check_integers("domains", domains, z.shape[-2:-1], z.shape[:-1])
     check_finite(z, name)
-    if domains is None:
-        return
-    if domains.dtype not in INTEGERS or domains.shape not in (z.shape[-2:-1], z.shape[:-1]):
-        raise ValueError(
-            f"domains must be integers [{z.shape[-2]}], one an example, got {domains.dtype} {tuple(domains.shape)}."
-        )
-    check_domains(domains, num_domains)
+    if domains is not None:
+        check_domains(domains, num_domains)
+
+
+def check_integers(name: str, value: Any, *shapes: Sequence[int], types: Sequence[torch.dtype] = INTEGERS) -> None:
+    """Raise ValueError unless a value is a tensor of one of these shapes and types, and int64 can hold it."""
+    if not isinstance(value, Tensor):
+        raise ValueError(f"{name} must be a tensor, got {type(value).__name__}.")
+    if value.dtype not in types or value.shape not in shapes:
+        wanted = f"integers {list(shapes[0])}, one an example"
+        raise ValueError(f"{name} must be {wanted}, got {value.dtype} {tuple(value.shape)}.")
+    if value.dtype == torch.uint64 and outside_vmap(bool, (value.long() < 0).any()):
+        raise ValueError(f"{name} must be below 2**63, got {max(value.flatten().tolist())}.")
 
 
 def check_domains(domains: Tensor, num_domains: int | None) -> None:
-    """Raise ValueError for domains, of any integer type, that are `num_domains` or more, or do not fit into int64."""
-    check_range("domains", domains)
+    """Raise ValueError for domains, of any integer type, that are `num_domains` or more."""
     lowest, highest = (outside_vmap(int, bound) for bound in domains.long().aminmax())
     if num_domains is not None and highest >= num_domains:
         accepted = f"in 0 ... {num_domains - 1}, or negative where not known"
         raise ValueError(f"domains must be {accepted}, got {lowest} ... {highest}.")
-
-
-def check_range(name: str, value: Tensor) -> None:
-    """Raise ValueError for unsigned integers that int64 does not hold."""
-    if value.dtype == torch.uint64 and outside_vmap(bool, (value.long() < 0).any()):
-        raise ValueError(f"{name} must be below 2**63, got {max(value.flatten().tolist())}.")
 
 
 def check_finite(z: Tensor, name: str) -> None:
@@ -83,22 +83,10 @@ def check_finite(z: Tensor, name: str) -> None:
         raise ValueError(f"{name} holds {'values whose squares overflow' if whole else 'NaN or infinite values'}.")
 
 
-def check_labels(z: Tensor, labels: Tensor | None) -> None:
+def check_labels(z: Tensor, labels: Any) -> None:
     """Raise ValueError unless labels are integers [N] >= 0 (or bool), one a row of z [N, k]."""
-    given = f"{labels.dtype} {tuple(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
-    plain = isinstance(labels, Tensor) and labels.dtype in (*INTEGERS, torch.bool)
-    if not isinstance(labels, Tensor) or not plain or labels.shape != z.shape[:-1] or z.dim() != 2:
-        raise ValueError(f"labels must be integers [N], one a row of z0 [N, k], got {given} and {tuple(z.shape)}.")
-    check_range("labels", labels)
+    if z.dim() != 2:
+        raise ValueError(f"labels need embeddings [N, k], got {tuple(z.shape)}.")
+    check_integers("labels", labels, z.shape[:1], types=(*INTEGERS, torch.bool))
     if outside_vmap(bool, (labels.long() < 0).any()):
         raise ValueError(f"labels must be 0 or more, got {labels.min().item()}; leave unlabelled examples out.")
-
-
-def check_ids(z: Tensor, ids: Tensor | None) -> None:
-    """Raise ValueError unless ids are integers [N], one a row of z [..., N, k], or None."""
-    if ids is None:
-        return
-    if not isinstance(ids, Tensor) or ids.dtype not in INTEGERS or ids.shape != z.shape[-2:-1]:
-        given = f"{ids.dtype} {tuple(ids.shape)}" if isinstance(ids, Tensor) else type(ids).__name__
-        raise ValueError(f"ids must be integers [{z.shape[-2]}], one an example, got {given}.")
-    check_range("ids", ids)

@@ -27,7 +27,7 @@ except ImportError as error:
 from ..checks import checked_choice
 from ..losses import anchor_losses, cosine_similarity, pair_temperature
 from .candidates import Anchors, Candidates
-from .inputs import INTEGERS, check_domains, check_embeddings, check_range
+from .inputs import INTEGERS, check_domains, check_embeddings, check_integers
 from .settings import Setting, Tunable, setting
 from .weigher import HasPosterior, Weigher
 
@@ -45,10 +45,8 @@ def with_domains(labels: Tensor, domains: Tensor, num_domains: int) -> Tensor:
     >>> without_domains(with_domains(torch.tensor([4, 7]), torch.tensor([-1, 2]), 3), 3)
     (tensor([4, 7]), tensor([-1,  2]))
     """
-    for name, value in (("labels", labels), ("domains", domains)):
-        if not isinstance(value, Tensor) or value.dtype not in INTEGERS or value.shape != labels.shape:
-            raise ValueError(f"{name} must be a tensor of integers, one an example, got {value!r}.")
-    check_range("labels", labels)
+    check_integers("domains", domains, getattr(domains, "shape", ()))
+    check_integers("labels", labels, domains.shape)
     check_domains(domains, num_domains)
     labels, domains, most = labels.long(), domains.long(), 2**63 // (num_domains + 1) - 1
     if bool(((labels > most) | (labels < -most)).any()):

@@ -16,8 +16,9 @@ What makes no sense raises ValueError, in one readable sentence: options always,
 made with ``validate=False`` (a check reads from the device, which stalls a GPU for a moment). What is only unfavourable means
 the same everywhere: an anchor without a negative has a loss of 0, and where domains are unknown or all alike, w_ij = 1 / N_D.
 
-`torch.func.grad` goes through the losses. Under `torch.func.vmap` no value can be read: it needs ``validate=False`` and, where the
-loss is domain-weighted, a discriminator that is given; a ValueError says so. Neither takes a `chunk_size`.
+`torch.func.grad` goes through the losses, but PyTorch refuses it a `chunk_size` and a queue that fills itself. Under
+`torch.func.vmap` no value can be read: it needs ``validate=False`` and, where the loss is domain-weighted, a discriminator that is
+given; a ValueError says so.
 
 >>> loss_fn = DomainWeightedInfoNCELoss(tau_alpha=0.1, tau_beta=0.5, num_domains=2)
 >>> z0, z1 = torch.eye(8), torch.eye(8).roll(1, 0) + torch.eye(8)
@@ -36,15 +37,13 @@ from torch import Tensor
 from ..checks import checked_choice, checked_number
 from . import gather as processes
 from .candidates import Anchors, Candidates, Temperatures, across_queue, across_views, contrast, for_all, within_all
-from .inputs import check_embeddings, check_ids, check_labels, widened
+from .inputs import check_embeddings, check_integers, check_labels, widened
 from .monitor import Seen
 from .queue import NegativeQueue
 from .settings import Setting, Tunable, setting
 from .weigher import HasPosterior, Weigher
 
 REDUCTIONS = ("mean", "none")
-
-
 Views = Tensor | Sequence[Tensor]
 
 
@@ -98,21 +97,28 @@ class _Contrastive(Tunable):
         return self.own_domain or (self.weigher is not None and self.weigher.needs_domains)
 
     def _checked(
-        self, z0: Tensor, z1: Views, domains: Tensor | None, usage: str, more: Callable[[], Tensor | None]
+        self,
+        z0: Tensor,
+        z1: Views,
+        domains: Tensor | None,
+        usage: str,
+        more: Callable[[], None],
+        ids: Tensor | None = None,
     ) -> tuple[list[Tensor], Tensor | None, Temperatures]:
         """All views in float32 or better, domains in int64, and the temperatures of now; in eager mode after a look at them.
 
         Args:
-            more: checks what else was given, and returns the ids among it, if there are any.
+            more: checks what else was given.
+            ids: what else will be exchanged, if anything.
         """
         views = [z0, *z1] if not isinstance(z1, Tensor) and isinstance(z1, Sequence) else [z0, z1]
         if not self.validate or torch.compiler.is_compiling():
             tau = self._temperatures(widened(z0))
         else:
-            problem, ids, tau = None, None, Temperatures(torch.nan)
+            problem, tau = None, Temperatures(torch.nan)
             try:
                 self._check(views, domains, usage)
-                ids = more()
+                more()
                 tau = self._temperatures(widened(z0))
             except ValueError as error:
                 problem = error
@@ -126,12 +132,11 @@ class _Contrastive(Tunable):
             raise ValueError("z1 must be another view or several, got none.")
         if domains is None and self.needs_domains:
             raise ValueError(f"{type(self).__name__} needs domains: call {usage}.")
-        for i, z in enumerate(others, 1):
-            if isinstance(z0, Tensor) and isinstance(z, Tensor) and z0.shape != z.shape:
-                raise ValueError(f"z0 and z{i} must share a shape [..., N, k], got {tuple(z0.shape)} and {tuple(z.shape)}.")
         check_embeddings(z0, domains, None if self.weigher is None else self.weigher.num_domains, "z0")
         for i, z in enumerate(others, 1):
             check_embeddings(z, name=f"z{i}")
+            if z0.shape != z.shape:
+                raise ValueError(f"z0 and z{i} must share a shape [..., N, k], got {tuple(z0.shape)} and {tuple(z.shape)}.")
             if z0.dtype != z.dtype:
                 raise ValueError(f"z0 and z{i} must share a dtype, got {z0.dtype} and {z.dtype}.")
         if self.gather and z0.dim() != 2:
@@ -210,17 +215,8 @@ class _TwoViews(_Contrastive):
         own, queue = queue is None and self.queue is not None, self.queue if queue is None else queue
         if self.validate and not torch.compiler.is_compiling():
             self._check_queue(queue)
-
-        def more() -> Tensor | None:
-            if queue is None:
-                self._check_size(z0)
-            elif queue.z.shape[-1] != z0.shape[-1]:
-                held = queue.z.shape[-1]
-                raise ValueError(f"the queue holds embeddings of {held} dimensions, z0 has {z0.shape[-1]}.")
-            check_ids(z0, ids)
-            return ids
-
-        views, domains, tau = self._checked(z0, z1, domains, "loss(z0, z1, domains)", more)
+        more = lambda: self._check_rest(z0, queue, ids)  # noqa: E731
+        views, domains, tau = self._checked(z0, z1, domains, "loss(z0, z1, domains)", more, ids)
         if len(views) > 2 and self.negatives != "both_views":
             raise ValueError(f'{len(views)} views make one pool: they need negatives="both_views".')
         ids = None if ids is None else ids.long()
@@ -228,26 +224,26 @@ class _TwoViews(_Contrastive):
         if self.negatives == "both_views":
             rows = torch.arange(z0.shape[-2], device=z0.device) + (processes.rank() * z0.shape[-2] if self.gather else 0)
             return self._contrast(*within_all(views, rows, domains, ids, self.gather), tau, predict)
-        pairs = [(views[1], views[0]), (views[0], views[1])] if self.symmetric else [(views[0], views[1])]
-        total = torch.stack([self._one_way(*pair, domains, ids, queue, tau, predict) for pair in pairs]).mean(0)
+        each = []
+        for z, other in [(views[1], views[0]), (views[0], views[1])] if self.symmetric else [(views[0], views[1])]:
+            if queue is None:
+                sides = across_views(z, other, domains, ids, self.gather)
+            else:
+                sides = across_queue(z, other, domains, ids, (queue.z, queue.domains, queue.filled, queue.ids))
+            each.append(self._contrast(*sides, tau, predict))
+        total = torch.stack(each).mean(0)
         if own and queue is not None and self.training:
             queue.push(views[1], domains, ids, gather=self.gather)
         return total
 
-    def _one_way(
-        self,
-        z: Tensor,
-        z_pos: Tensor,
-        domains: Tensor | None,
-        ids: Tensor | None,
-        queue: NegativeQueue | None,
-        tau: Temperatures,
-        predict: HasPosterior | None,
-    ) -> Tensor:
+    def _check_rest(self, z0: Tensor, queue: NegativeQueue | None, ids: Tensor | None) -> None:
         if queue is None:
-            return self._contrast(*across_views(z, z_pos, domains, ids, self.gather), tau, predict)
-        queued = queue.z, queue.domains, queue.filled, queue.ids
-        return self._contrast(*across_queue(z, z_pos, domains, ids, queued), tau, predict)
+            self._check_size(z0)
+        elif queue.z.shape[-1] != z0.shape[-1]:
+            held = queue.z.shape[-1]
+            raise ValueError(f"the queue holds embeddings of {held} dimensions, z0 has {z0.shape[-1]}.")
+        if ids is not None:
+            check_integers("ids", ids, z0.shape[-2:-1])
 
     def _check_queue(self, queue: NegativeQueue | None) -> None:
         if queue is not None and not isinstance(queue, NegativeQueue):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ..checks import checked_number
 from . import gather as processes
-from .inputs import INTEGERS, check_domains, check_ids
+from .inputs import check_integers
 
 
 class NegativeQueue(nn.Module):
@@ -20,8 +20,8 @@ class NegativeQueue(nn.Module):
         dim: k of the embeddings.
 
     It starts empty, and then has no negative to offer: a loss that is to contrast with it alone is 0 at first. Give it to a
-    loss (``InfoNCELoss(queue=NegativeQueue(...))``), which then fills it, or `push` to it. The domain posteriors of what it holds are taken anew at each use, with the discriminator of that
-    moment, so they are never stale. Its contents ([size, k] embeddings, [size] domains, ids and which are filled) are
+    loss (``InfoNCELoss(queue=NegativeQueue(...))``), which then fills it, or `push` to it. The domain posteriors of what it
+    holds are taken anew at each use, with the discriminator of that moment, so they are never stale. Its contents ([size, k] embeddings, [size] domains, ids and which are filled) are
     buffers: saved with the model, moved with it, outside the gradient.
 
     A queue that holds as much as an epoch meets examples again, whose older copies are no negatives. Say which example each
@@ -65,8 +65,7 @@ class NegativeQueue(nn.Module):
         if not torch.compiler.is_compiling():
             problem = None
             try:
-                self._check(z, domains)
-                check_ids(z, ids)
+                self._check(z, domains, ids)
             except ValueError as error:
                 problem = error
             processes.check_alike(z, problem, gather)
@@ -77,18 +76,15 @@ class NegativeQueue(nn.Module):
             value, kept = processes.all_gather(value) if gather else value, getattr(self, name)
             kept.copy_(torch.cat([kept, value[-self.size :].to(kept)])[-self.size :])
 
-    def _check(self, z: Tensor, domains: Tensor | None) -> None:
+    def _check(self, z: Tensor, domains: Tensor | None, ids: Tensor | None) -> None:
         """Raise ValueError for what would spoil the queue."""
-        for name, value in (("z", z), ("domains", domains)):
-            if not isinstance(value, Tensor) and (name == "z" or value is not None):
-                raise ValueError(f"{name} must be a tensor, got {type(value).__name__}.")
-        given = None if domains is None else tuple(domains.shape)
-        if z.dim() != 2 or z.shape[-1] != self.z.shape[-1] or (domains is not None and given != tuple(z.shape[:1])):
-            raise ValueError(f"z must be [N, {self.z.shape[-1]}] and domains [N], got {tuple(z.shape)} and {given}.")
-        if domains is not None and domains.dtype not in INTEGERS:
-            raise ValueError(f"domains must be integers, got {domains.dtype}.")
-        if domains is not None:
-            check_domains(domains, None)
+        if not isinstance(z, Tensor):
+            raise ValueError(f"z must be a tensor, got {type(z).__name__}.")
+        if z.dim() != 2 or z.shape[-1] != self.z.shape[-1]:
+            raise ValueError(f"z must be [N, {self.z.shape[-1]}], got {tuple(z.shape)}.")
+        for name, value in (("domains", domains), ("ids", ids)):
+            if value is not None:
+                check_integers(name, value, z.shape[:1])
         if not bool(z.to(self.z).isfinite().all()):
             raise ValueError(f"z holds NaN or infinite values (as {self.z.dtype}); they would stay in the queue.")
 

@@ -44,17 +44,12 @@ class Tunable(nn.Module):
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self.__dict__["_kept"] = {}
-        self._register()
+        self.__setstate__({"_kept": {}})
 
-    def _register(self) -> None:
-        number = next(_numbers)
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        number = next(_numbers)  # a copy is another module
         _by_number[number] = self
-        self.__dict__["_number"] = torch.tensor(number)
-
-    def __setstate__(self, state: dict[str, Any]) -> None:  # a copy is another module
-        super().__setstate__(state)
-        self._register()
+        super().__setstate__(state | {"_number": torch.tensor(number)})
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in NAMES:
@@ -128,9 +123,8 @@ class LearnedTemperature(nn.Module):
         super().__init__()
         self.low = float(checked_number("low", low, 0.0, above=True))
         self.high = float(checked_number("high", high, self.low, above=True))
-        start = checked_number("start", start, self.low, self.high, above=True)
-        if start == self.high:
-            raise ValueError(f"start must be below high, {self.high:g}, got {start:g}.")
+        if not self.low < checked_number("start", start) < self.high:
+            raise ValueError(f"start must lie between low and high, {self.low:g} and {self.high:g}, got {start!r}.")
         share = math.log(start / self.low) / math.log(self.high / self.low)
         self.position = nn.Parameter(torch.tensor(math.log(share / (1 - share))))
 

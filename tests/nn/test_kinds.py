@@ -124,13 +124,13 @@ def test_second_order_gradients_are_right_or_refused(batch, name, chunk_size):
         with pytest.raises(RuntimeError, match="a reversed gradient has no gradient"):
             torch.autograd.grad(called(name, loss_fn, z0, z1, domains, labels), z0, create_graph=True)
     else:
-        assert torch.autograd.gradgradcheck(lambda z: called(name, loss_fn, z, z1, domains, labels), z0)
+        assert torch.autograd.gradgradcheck(lambda z: called(name, loss_fn, z, z1, domains, labels), z0, fast_mode=True)
 
 
 def test_second_order_gradients_go_through_chunks_of_embeddings(batch):
     net = nn.Sequential(nn.Linear(K, 3), nn.Tanh()).double()
     embed = lambda x: InfoNCELoss(0.3)(embed_in_chunks(net, x, 3), batch[1][:, :3])  # noqa: E731
-    assert torch.autograd.gradgradcheck(embed, batch[0].requires_grad_())
+    assert torch.autograd.gradgradcheck(embed, batch[0].requires_grad_(), fast_mode=True)
 
 
 # --- integers -------------------------------------------------------------------------------------------------------------
@@ -202,7 +202,7 @@ def test_the_labels_of_the_issue_survive():
     assert labels.tolist() == [0, 64, 128]
     large = torch.tensor([2**30, 2**30 + 1, -5], dtype=torch.int32)
     assert without_domains(with_domains(large, zeros, 3), 3)[0].equal(large.long())
-    for labels, message in ((torch.tensor([2**62] * 3), "to carry 3 domains"), ([0, 1, 2], "must be a tensor of integers")):
+    for labels, message in ((torch.tensor([2**62] * 3), "to carry 3 domains"), ([0, 1, 2], "labels must be a tensor, got list")):
         with pytest.raises(ValueError, match=message):
             with_domains(labels, zeros, 3)
 
@@ -277,7 +277,7 @@ def test_a_learned_temperature_stays_between_its_bounds(batch, name, which):
 def test_a_learned_temperature_says_what_it_is():
     assert LearnedTemperature(0.3)().item() == pytest.approx(0.3) and "low=0.01, high=1.0" in repr(LearnedTemperature())
     for start, low, high in ((0.1, 0.1, 1.0), (1.0, 0.1, 1.0), (0.5, 0.0, 1.0), (0.5, 1.0, 0.1), (math.nan, 0.1, 1.0)):
-        with pytest.raises(ValueError, match="must be"):
+        with pytest.raises(ValueError, match="must (be|lie)"):
             LearnedTemperature(start, low, high)
 
 
@@ -292,7 +292,7 @@ def test_new_values_compile_nothing_anew(batch, name, which):
         torch.compiler.reset()
         eager, fast = made(name), made(name)
         compiled = torch.compile(fast, fullgraph=True, backend="aot_eager")
-        for Steps.now in range(12):
+        for Steps.now in range(10):  # the compiler gives up after eight variants
             for loss_fn in (eager, fast):
                 setattr(loss_fn, which, schedule() if kind == "set" else schedule)
             torch.testing.assert_close(called(name, compiled, *batch), called(name, eager, *batch))
@@ -373,7 +373,7 @@ def test_an_example_twice_in_a_batch_is_no_negative_of_itself(batch, name):
     first = made(name, reduction="none")(z0[:7], z1[:7])
     torch.testing.assert_close(ours[0], first[0])
     assert ours[1:7].equal(whole[1:7]) and ours[7] < whole[7]
-    for wrong, message in ((ids[:3], r"ids must be integers \[8\]"), (ids.double(), "ids must be"), ([0], "ids must be")):
+    for wrong, message in ((ids[:3], r"ids must be integers \[8\]"), (ids.double(), "ids must be integers"), ([0], "ids must be a tensor")):
         with pytest.raises(ValueError, match=message):
             made(name)(z0, z1, ids=wrong)
 
@@ -407,6 +407,8 @@ def test_several_views_make_one_pool(batch, count, chunk_size):
     torch.testing.assert_close(made("pairs")(z0, tuple(others), domains), weighted(
         DomainWeightedLoss, weighting="pairs")(flat, torch.arange(N).repeat(count), domains=domains.repeat(count)))  # fmt: skip
     assert SupConLoss(reduction="none")(z0, others, labels).shape == (N * count,)
+    compiled = torch.compile(made("weighted SupCon", chunk_size=chunk_size), fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(z0, others, labels, domains), expected)
 
 
 def test_several_views_that_make_no_pool_are_refused(batch):
@@ -515,6 +517,16 @@ def test_functional_gradients_are_autograds(batch, name):
     expected = torch.autograd.grad(called(name, loss_fn, z0, z1, domains, labels), z0)[0]
     torch.testing.assert_close(functional, expected)
     assert called(name, loss_fn, z0, z1, domains, labels).isfinite() and (name not in WEIGHTED[:3] or loss_fn.last)
+
+
+def test_what_torch_func_cannot_do_it_refuses(batch):
+    z0, z1, *_ = batch
+    for options, message in (
+        ({"chunk_size": 3}, "don't yet support saved tensor hooks"),
+        ({"queue": NegativeQueue(20, K).double()}, "would mutate a captured Tensor"),
+    ):
+        with pytest.raises(RuntimeError, match=message):
+            torch.func.grad(lambda z: InfoNCELoss(**options)(z, z))(z0)
 
 
 @EVERY
