@@ -26,13 +26,13 @@ def embed_in_chunks(
             that one with named arguments is ``lambda part: net(**part)``.
         chunk_size: examples embedded at a time, at least 1.
 
-    Raises:
-        ValueError: for a dictionary of what is no tensor, or of tensors of several lengths, or none.
-
     Returns:
         [N, k] embeddings. Their gradients are those of the whole batch, if the encoder treats examples apart. Batch norm does
         not: it takes each chunk's statistics, as between the devices of `DistributedDataParallel`, and moves its running
         ones twice a step. Dropout draws the same again in the backward pass.
+
+    Raises:
+        ValueError: for a dictionary of what is no tensor, of tensors of several lengths, or of none.
 
     >>> x = torch.arange(6.0).reshape(3, 2).requires_grad_()
     >>> embed_in_chunks(torch.nn.Identity(), x, chunk_size=2).equal(x)
