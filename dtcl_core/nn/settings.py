@@ -9,12 +9,13 @@ import itertools
 import math
 import weakref
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ..checks import checked_number
+from ..checks import checked_number, is_finite
 from .inputs import outside_vmap
 
 Setting = float | Tensor | Callable[[], float | Tensor]
@@ -55,9 +56,10 @@ class Tunable(nn.Module):
         if name in NAMES:
             for kind in (self._parameters, self._buffers, self._modules, self._kept):
                 kind.pop(name, None)
-            if not isinstance(value, (Tensor, nn.Module)):
-                number = None if callable(value) else torch.tensor(value, dtype=torch.float64)
-                self._kept[name] = number
+            if isinstance(value, Real) and is_finite(value):
+                self._kept[name] = torch.tensor(float(value), dtype=torch.float64)
+            elif callable(value) and not isinstance(value, nn.Module):
+                self._kept[name] = None
         super().__setattr__(name, value)
 
     def now(self, name: str, like: Tensor, validate: bool = True) -> float | Tensor:

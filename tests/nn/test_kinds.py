@@ -222,6 +222,14 @@ def test_a_setting_that_is_not_positive_is_refused(batch, name, which, value):
             called(name, loss_fn, *batch)
 
 
+@pytest.mark.parametrize("value", ["0.2", None, 10**400, [0.2], True])
+def test_what_is_no_number_is_refused_at_the_call(batch, value):
+    loss_fn = InfoNCELoss(nn.Parameter(torch.tensor(0.2)))
+    loss_fn.tau = value
+    with pytest.raises(ValueError, match="tau must be a number > 0"):
+        loss_fn(*batch[:2])
+
+
 @pytest.mark.parametrize("name", MADE)
 def test_nothing_is_read_without_validation(batch, name):
     if name == "adapter" or "MMD" in name:
@@ -338,17 +346,15 @@ def test_a_schedule_is_asked_once_a_call(batch):
 def test_a_queue_passes_over_older_copies(batch, name, chunk_size):
     z0, z1, domains, labels = batch
     ids, queue = torch.arange(N) + 40, NegativeQueue(64, K).double()
-    how = {"discriminator": Fixed()} if name == "negatives" else {}
+    how = {"discriminator": LinearDiscriminator(D).fit(z0, domains)} if name == "negatives" else {}
     filling = made(name, queue=queue, chunk_size=chunk_size, **how)
     for _ in range(3):
         filling(z0, z1, domains, ids=ids)
     ours = made(name, chunk_size=chunk_size, reduction="none", **how)(z0, z1, domains, queue=queue, ids=ids)
     for i in range(N):  # by hand: a queue without the anchor's example
-        others = NegativeQueue(64, K).double()
-        others.push(queue.z[queue.filled & (queue.ids != ids[i])], queue.domains[queue.filled & (queue.ids != ids[i])])
-        if name == "negatives":  # `Fixed` answers by row: the same domain weights for what is left
-            continue
-        expected = made(name, reduction="none")(z0, z1, domains, queue=others)
+        others, left = NegativeQueue(64, K).double(), queue.filled & (queue.ids != ids[i])
+        others.push(queue.z[left], queue.domains[left])
+        expected = made(name, reduction="none", **how)(z0, z1, domains, queue=others)
         torch.testing.assert_close(ours[i], expected[i])
     unknown = made(name, reduction="none", **how)(z0, z1, domains, queue=queue, ids=ids * 0 - 1)
     assert unknown.equal(made(name, reduction="none", **how)(z0, z1, domains, queue=queue))
