@@ -21,8 +21,9 @@ class NegativeQueue(nn.Module):
 
     It starts empty, and then has no negative to offer: a loss that is to contrast with it alone is 0 at first. Give it to a
     loss (``InfoNCELoss(queue=NegativeQueue(...))``), which then fills it, or `push` to it. The domain posteriors of what it
-    holds are taken anew at each use, with the discriminator of that moment, so they are never stale. Its contents ([size, k] embeddings, [size] domains, ids and which are filled) are
-    buffers: saved with the model, moved with it, outside the gradient.
+    holds are taken anew at each use, with the discriminator of that moment, so they are never stale. Its contents
+    ([size, k] embeddings, [size] domains, ids and which are filled) are buffers: saved with the model, moved with it, outside the
+    gradient.
 
     A queue that holds as much as an epoch meets examples again, whose older copies are no negatives. Say which example each
     row shows, ``loss(z0, z1, domains, ids=indices)``, and an anchor passes over older copies of its own example.
