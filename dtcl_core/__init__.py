@@ -22,9 +22,9 @@ trained         the core      `data`, `augment` (views), `encoder`, `losses`, `m
 stored          the core      `results` (rows), `traces` (temperatures by epoch), `files` (written whole or not at
                               all)
 in your project `nn`          the losses as `modules`; `weigher` (which pairs share a domain?), `candidates` (of an
-                              anchor), `queue`, `discriminators`, `fitting` (one a batch), `penalties`, `monitor`
-                              (figures to log), `caching` and `gather` (large batches, several processes), `inputs`
-                              (checks), `metric_learning` (an adapter)
+                              anchor), `settings` (learned or scheduled), `queue`, `discriminators`, `fitting` (one a
+                              batch), `penalties`, `monitor` (figures to log), `caching` and `gather` (large batches,
+                              several processes), `inputs` (checks), `metric_learning` (an adapter)
 =============== ============= ========================================================================================
 
 Imports run one way: `results` never reaches what trains, and `nn` needs torch and numpy alone.
@@ -49,11 +49,13 @@ if TYPE_CHECKING:
     from .nn.penalties import DomainAdversary as DomainAdversary
     from .nn.penalties import MMDPenalty as MMDPenalty
     from .nn.queue import NegativeQueue as NegativeQueue
+    from .nn.settings import LearnedTemperature as LearnedTemperature
 
 _HOMES = {
     "nn.caching": ("embed_in_chunks",),
     "nn.discriminators": ("LinearDiscriminator", "MLPDiscriminator"),
     "nn.queue": ("NegativeQueue",),
+    "nn.settings": ("LearnedTemperature",),
     "nn.modules": (
         "DomainWeightedInfoNCELoss",
         "DomainWeightedSupConLoss",

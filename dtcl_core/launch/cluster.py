@@ -89,8 +89,7 @@ def compute(
     if not stacks:
         return 0
     store.check_writable()
-    needs = {"num_cpus": 1} if kind == "cpu" else {"num_cpus": 1, "num_gpus": 1}
-    task = ray.remote(train_unit).options(max_retries=RETRIES, **needs)
+    task = ray.remote(train_unit).options(max_retries=RETRIES, num_cpus=1, num_gpus=int(kind != "cpu"))
     pending = {
         task.remote([run.to_dict() for run in members], kind, precision, record(members[0])): members
         for members in stacks

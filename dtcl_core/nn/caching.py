@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,7 +12,9 @@ from torch.utils.checkpoint import checkpoint
 from ..checks import checked_number
 
 
-def embed_in_chunks(encoder: Callable[[Tensor], Tensor], x: Tensor, chunk_size: int) -> Tensor:
+def embed_in_chunks(
+    encoder: Callable[[Any], Tensor], x: Tensor | Mapping[str, Tensor], chunk_size: int
+) -> Tensor:
     """`encoder(x)`, a chunk of examples at a time, each chunk again in the backward pass.
 
     A contrastive loss needs all embeddings at once, but not all activations: only a chunk's are ever kept. The loss beside
@@ -19,7 +22,8 @@ def embed_in_chunks(encoder: Callable[[Tensor], Tensor], x: Tensor, chunk_size: 
 
     Args:
         encoder: from examples [n, ...] to embeddings [n, k].
-        x: [N, ...] examples.
+        x: [N, ...] examples; or a dictionary of such tensors, as tokenizers give: the encoder is then given dictionaries, so
+            that one with named arguments is ``lambda part: net(**part)``.
         chunk_size: examples embedded at a time, at least 1.
 
     Returns:
@@ -27,10 +31,20 @@ def embed_in_chunks(encoder: Callable[[Tensor], Tensor], x: Tensor, chunk_size: 
         not: it takes each chunk's statistics, as between the devices of `DistributedDataParallel`, and moves its running
         ones twice a step. Dropout draws the same again in the backward pass.
 
+    Raises:
+        ValueError: for a dictionary of what is no tensor, of tensors of several lengths, or of none.
+
     >>> x = torch.arange(6.0).reshape(3, 2).requires_grad_()
     >>> embed_in_chunks(torch.nn.Identity(), x, chunk_size=2).equal(x)
     True
     """
     size = int(checked_number("chunk_size", chunk_size, 1, integer=True))
-    parts = [checkpoint(encoder, part, use_reentrant=False) for part in x.split(size)]
-    return torch.cat(parts)
+    parts = x.split(size) if isinstance(x, Tensor) else _parts(x, size)
+    return torch.cat([checkpoint(encoder, part, use_reentrant=False) for part in parts])
+
+
+def _parts(x: Mapping[str, Tensor], size: int) -> list[dict[str, Tensor]]:
+    lengths = {name: len(t) if isinstance(t, Tensor) and t.dim() else None for name, t in x.items()}
+    if None in lengths.values() or len(set(lengths.values())) != 1:
+        raise ValueError(f"x must be tensors of one length, got lengths {lengths}.")
+    return [dict(zip(x, values)) for values in zip(*(t.split(size) for t in x.values()))]

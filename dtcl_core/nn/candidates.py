@@ -7,15 +7,15 @@ computed alone (`losses.anchor_losses`), and again in the backward pass, and mem
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from ..losses import anchor_losses, pair_temperature, same_domain
+from ..losses import anchor_losses, directions, pair_temperature, same_domain
 from . import gather as processes
 from .inputs import widened
 
@@ -30,6 +30,7 @@ class Candidates:
         is_negative: bool [M], whether a candidate counts as a negative of anchors with another id; None: all do.
         domains: [..., M] domain of each, negative where it is not known.
         posterior: [..., M, D] domain probabilities; needed to weigh pairs.
+        example: int [M], the example that each shows, negative where it is not known; None: it is of none.
     """
 
     z: Tensor
@@ -37,6 +38,7 @@ class Candidates:
     is_negative: Tensor | None = None
     domains: Tensor | None = None
     posterior: Tensor | None = None
+    example: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Anchors:
         itself: int [N], the place of the anchor itself among the candidates, which never counts; None: it is not there.
         domains: [..., N] domain of each, negative where it is not known.
         belief: [..., N, D] what is believed of its domain: one-hot where it is known, a posterior where it is not.
+        example: int [N], see `Candidates`; what shows the anchor's own example is no negative of it.
     """
 
     z: Tensor
@@ -56,6 +59,7 @@ class Anchors:
     itself: Tensor | None = None
     domains: Tensor | None = None
     belief: Tensor | None = None
+    example: Tensor | None = None
 
     def chunks(self, size: int | None) -> Iterator[Anchors]:
         """The anchors, `size` at a time; all at once for None."""
@@ -68,7 +72,11 @@ class Anchors:
                 None if self.itself is None else self.itself[rows],
                 None if self.domains is None else self.domains[..., rows],
                 None if self.belief is None else self.belief[..., rows, :],
+                None if self.example is None else self.example[rows],
             )
+
+
+Side = TypeVar("Side", Anchors, Candidates)
 
 
 @dataclass(frozen=True)
@@ -84,49 +92,63 @@ class Temperatures:
 # --- who is contrasted with whom ----------------------------------------------------------------------------------------
 
 
-def across_views(z: Tensor, z_pos: Tensor, domains: Tensor | None, gather: bool) -> tuple[Anchors, Candidates]:
+def _everywhere(x: Tensor | None) -> Tensor | None:
+    return None if x is None else processes.all_gather(x)
+
+
+def across_views(
+    z: Tensor, z_pos: Tensor, domains: Tensor | None, example: Tensor | None, gather: bool
+) -> tuple[Anchors, Candidates]:
     """Anchors z [..., N, k] in one view; candidates in the other, z_pos, with `gather` of all processes."""
     place = torch.arange(z.shape[-2], device=z.device)
-    pool, owners, identity = z_pos, domains, place
+    pool, owners, identity, shown = z_pos, domains, place, example
     if gather:
-        pool, owners = processes.all_gather(z_pos), None if domains is None else processes.all_gather(domains)
+        pool, owners, shown = processes.all_gather(z_pos), _everywhere(domains), _everywhere(example)
         identity = torch.arange(pool.shape[0], device=z.device)
         place = place + processes.rank() * z.shape[0]
-    return Anchors(z, place, domains=domains), Candidates(pool, identity, domains=owners)
+    anchors = Anchors(z, place, domains=domains, example=example)
+    return anchors, Candidates(pool, identity, domains=owners, example=shown)
 
 
 def across_queue(
-    z: Tensor, z_pos: Tensor, domains: Tensor | None, queued: tuple[Tensor, Tensor, Tensor]
+    z: Tensor, z_pos: Tensor, domains: Tensor | None, example: Tensor | None, queued: tuple[Tensor, ...]
 ) -> tuple[Anchors, Candidates]:
     """Anchors z [..., N, k] in one view; positives in the other, and negatives in a queue.
 
     Args:
-        queued: the queue's embeddings [M, k], their domains [M], and which places are filled [M].
+        queued: the queue's embeddings [M, k], their domains [M], which places are filled [M], and which examples they show [M].
     """
     place = torch.arange(z.shape[-2], device=z.device)
-    others, queued_domains, filled = (t.to(z.device) for t in queued)
+    others, queued_domains, filled, queued_ids = (t.to(z.device) for t in queued)
     pool = torch.cat([z_pos, others.to(z_pos).expand(*z_pos.shape[:-2], -1, -1)], -2)
     owners = None
     if domains is not None:
         owners = torch.cat([domains, queued_domains.to(domains).expand(*domains.shape[:-1], -1)], -1)
     identity = torch.cat([place, torch.full_like(queued_domains, -1)])
     is_negative = torch.cat([torch.zeros_like(place, dtype=torch.bool), filled])
-    return Anchors(z, place, domains=domains), Candidates(pool, identity, is_negative, owners)
+    shown = None if example is None else torch.cat([example, queued_ids])
+    anchors = Anchors(z, place, domains=domains, example=example)
+    return anchors, Candidates(pool, identity, is_negative, owners, example=shown)
 
 
-def within_both(
-    z0: Tensor, z1: Tensor, ids: Tensor, domains: Tensor | None, gather: bool
+def for_all(views: Sequence[Tensor], facts: Tensor | None) -> Tensor | None:
+    """Facts [..., N] about examples, for the embeddings of all views after each other: [..., V N]."""
+    return None if facts is None else torch.cat([facts] * len(views), -1)
+
+
+def within_all(
+    views: Sequence[Tensor], ids: Tensor, domains: Tensor | None, example: Tensor | None, gather: bool
 ) -> tuple[Anchors, Candidates]:
-    """Both views [..., N, k] are anchors, and candidates of all others; ids int [N] say who is whose positive."""
-    z, ids = torch.cat([z0, z1], -2), torch.cat([ids, ids])
-    domains = None if domains is None else torch.cat([domains, domains], -1)
+    """All V views [..., N, k] are anchors, and candidates of all others; ids int [N] say who is whose positive."""
+    z, ids = torch.cat(list(views), -2), torch.cat([ids] * len(views))
+    domains, example = for_all(views, domains), for_all(views, example)
     itself = torch.arange(z.shape[-2], device=z.device)
-    pool, identity, owners = z, ids, domains
+    pool, identity, owners, shown = z, ids, domains, example
     if gather:
         pool, identity = processes.all_gather(z), processes.all_gather(ids)
-        owners = None if domains is None else processes.all_gather(domains)
+        owners, shown = _everywhere(domains), _everywhere(example)
         itself = itself + processes.rank() * z.shape[0]
-    return Anchors(z, ids, itself, domains), Candidates(pool, identity, domains=owners)
+    return Anchors(z, ids, itself, domains, example=example), Candidates(pool, identity, domains=owners, example=shown)
 
 
 # --- the objective ------------------------------------------------------------------------------------------------------
@@ -141,6 +163,9 @@ def pairs_of(
     if anchors.itself is not None:
         other = anchors.itself[:, None] != torch.arange(candidates.z.shape[-2], device=candidates.z.device)
         positive, admitted = positive & other, admitted & other
+    if anchors.example is not None and candidates.example is not None:
+        again = (anchors.example >= 0)[:, None] & (anchors.example[:, None] == candidates.example)
+        admitted = admitted & (positive | ~again)
     if own_domain and anchors.domains is not None and candidates.domains is not None:
         known = (anchors.domains >= 0)[..., None]  # unknown domains are nobody's own
         admitted = admitted & (positive | (known & same_domain(anchors.domains, candidates.domains)))
@@ -148,6 +173,12 @@ def pairs_of(
         return positive, admitted, None
     w = (anchors.belief @ candidates.posterior.transpose(-1, -2)).to(candidates.z.dtype)
     return positive, admitted, pair_temperature(w, tau.tau_alpha, tau.tau_beta, tau.tau_min, tau.num_domains)
+
+
+def _ready(side: Side) -> Side:
+    """Anchors or candidates with embeddings of unit length in float32 or better, and integers in int64."""
+    domains, example = (None if t is None else t.long() for t in (side.domains, side.example))
+    return replace(side, z=directions(widened(side.z)), id=side.id.long(), domains=domains, example=example)
 
 
 def _chunk_losses(
@@ -185,8 +216,7 @@ def contrast(
         embeddings' type, under autocast too.
     """
     with torch.autocast(anchors.z.device.type, enabled=False):
-        anchors = replace(anchors, z=F.normalize(widened(anchors.z), dim=-1))
-        candidates = replace(candidates, z=F.normalize(widened(candidates.z), dim=-1))
+        anchors, candidates = _ready(anchors), _ready(candidates)
         again = chunk_size is not None and torch.is_grad_enabled()
         parts = []
         for chunk in anchors.chunks(chunk_size):

@@ -22,7 +22,7 @@ from .. import logistic
 from ..checks import checked_choice, checked_number
 from ..discriminator import FEATURES
 from ..discriminator import features as seen_of
-from .inputs import check_embeddings, widened
+from .inputs import check_domains, check_embeddings, check_integers, widened
 
 
 def fit_temperature(logits: Tensor, domains: Tensor, iterations: int = 60) -> float:
@@ -32,7 +32,7 @@ def fit_temperature(logits: Tensor, domains: Tensor, iterations: int = 60) -> fl
     """
 
     def cost(log_t: float) -> float:
-        return F.cross_entropy(logits.double() * math.exp(-log_t), domains).item()
+        return F.cross_entropy(logits.double() * math.exp(-log_t), domains.long()).item()
 
     low, high, golden = math.log(0.01), math.log(100.0), (math.sqrt(5) - 1) / 2
     a, b = high - golden * (high - low), low + golden * (high - low)
@@ -91,13 +91,14 @@ class Discriminator(nn.Module):
         check_embeddings(z, domains, self.num_domains, needed=True)
         if z.dim() != 2:
             raise ValueError(f"z must be [N, k], got {tuple(z.shape)}.")
+        domains = domains.long()
         known = domains >= 0
         there = domains[known].unique().tolist()
         if len(there) < 2:
             whose = f"of domain {there[0]}" if there else "of unknown domain"
             raise ValueError(f"all examples are {whose}: there is nothing to tell apart.")
         with torch.inference_mode(False), torch.autocast(z.device.type, enabled=False):
-            self._fit_and_calibrate(seen_of(widened(z.detach().clone()), self.features)[known], domains[known].long())
+            self._fit_and_calibrate(seen_of(widened(z.detach().clone()), self.features)[known], domains[known])
         return self
 
     def _fit_and_calibrate(self, x: Tensor, domains: Tensor) -> None:
@@ -143,11 +144,15 @@ class Discriminator(nn.Module):
         return self.predict_proba(z).argmax(-1)
 
     def score(self, z: Tensor, domains: Tensor) -> float:
-        """Fraction of domains [..., N] predicted correctly from embeddings z [..., N, k]."""
+        """Fraction of domains int [..., N] predicted correctly from embeddings z [..., N, k].
+
+        Raises:
+            ValueError: for domains of another shape, that are no integers, or out of range.
+        """
         predicted = self.predict(z)
-        if not isinstance(domains, Tensor) or domains.shape != predicted.shape:
-            raise ValueError(f"domains must be integers {list(predicted.shape)}, one an embedding.")
-        return (predicted == domains).double().mean().item()
+        check_integers("domains", domains, predicted.shape)
+        check_domains(domains, self.num_domains)
+        return (predicted == domains.long()).double().mean().item()
 
     def extra_repr(self) -> str:
         """The settings, as `print(module)` shows them."""

@@ -193,7 +193,7 @@ def fit(x: Tensor, y: Tensor, num_domains: int, l2: float = 1.0) -> tuple[Tensor
     if x.device.type != "cpu":
         model = logistic.fit(x, y, num_domains, l2, solver="lbfgs")
         return model.weight.clone(), model.bias.clone()  # nothing that shares memory leaves a compiled graph
-    y = y.expand(x.shape[:-1])
+    y = y.long().expand(x.shape[:-1])
     weights, biases = [], []
     for rows, domains in zip(x.detach().reshape(-1, *x.shape[-2:]), y.reshape(-1, y.shape[-1])):
         known = domains >= 0

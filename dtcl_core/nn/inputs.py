@@ -1,34 +1,31 @@
-"""What users hand to the losses is checked here: settings, embeddings, domains, labels; `checks` has plain values."""
+"""What users hand to the losses is checked here: embeddings, domains, labels, ids; `checks` has plain values.
+
+Domains, labels and ids may be of any integer type, and are int64 from here on.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from ..checks import checked_number
-
-INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
-
-
-def setting(name: str, value: Any, low: float = 0.0, *, above: bool = False) -> Any:
-    """A setting that may change during training: a number is checked, a tensor or a schedule kept as it is.
-
-    Args:
-        value: a number; a tensor, which may be learned; or a schedule: what is called without arguments, for either.
-    """
-    return (
-        value if isinstance(value, Tensor) or callable(value) else float(checked_number(name, value, low, above=above))
-    )
+INTEGERS = (
+    *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.uint16, torch.uint32, torch.uint64),
+)
 
 
-def current(name: str, value: Any, low: float = 0.0, *, above: bool = False) -> float | Tensor:
-    """The present value of a `setting`; a number is checked again, except under `torch.compile`."""
-    value = value() if callable(value) else value
-    if isinstance(value, Tensor) or torch.compiler.is_compiling():
-        return value
-    return float(checked_number(name, value, low, above=above))
+def outside_vmap(function: Callable[..., Any], *args: Any) -> Any:
+    """`function(*args)`, which reads values; under `torch.func.vmap`, where there are none to read, a ValueError that says so."""
+    try:
+        return function(*args)
+    except RuntimeError as error:
+        if "vmap" not in str(error):
+            raise
+        advice = "make the loss with validate=False, and give it a discriminator that is fitted"
+        raise ValueError(f"torch.func.vmap lets no value be read: {advice}.") from None
 
 
 def widened(z: Tensor) -> Tensor:
@@ -48,37 +45,48 @@ def check_embeddings(
         name: how a message calls z.
         needed: whether domains must be given.
     """
-    for what, value in ((name, z), ("domains", domains)):
-        if not isinstance(value, Tensor) and (value is not None or needed or what == name):
-            raise ValueError(f"{what} must be a tensor, got {type(value).__name__}.")
+    if not isinstance(z, Tensor):
+        raise ValueError(f"{name} must be a tensor, got {type(z).__name__}.")
     if z.dim() < 2 or not z.is_floating_point() or not z.shape[-2]:
         raise ValueError(f"{name} must be floating embeddings [..., N, k], got {z.dtype} {tuple(z.shape)}.")
+    if domains is not None or needed:
+        check_integers("domains", domains, z.shape[-2:-1], z.shape[:-1])
     check_finite(z, name)
-    if domains is None:
-        return
-    if domains.dtype not in INTEGERS or domains.shape not in (z.shape[-2:-1], z.shape[:-1]):
-        raise ValueError(
-            f"domains must be integers [{z.shape[-2]}], one an example, got {domains.dtype} {tuple(domains.shape)}."
-        )
-    highest = int(domains.max())
+    if domains is not None:
+        check_domains(domains, num_domains)
+
+
+def check_integers(name: str, value: Any, *shapes: Sequence[int], types: Sequence[torch.dtype] = INTEGERS) -> None:
+    """Raise ValueError unless a value is a tensor of one of these shapes and types, and int64 can hold it."""
+    if not isinstance(value, Tensor):
+        raise ValueError(f"{name} must be a tensor, got {type(value).__name__}.")
+    if value.dtype not in types or value.shape not in shapes:
+        wanted = f"integers {list(shapes[0])}, one an example"
+        raise ValueError(f"{name} must be {wanted}, got {value.dtype} {tuple(value.shape)}.")
+    if value.dtype == torch.uint64 and outside_vmap(bool, (value.long() < 0).any()):
+        raise ValueError(f"{name} must be below 2**63, got {max(value.flatten().tolist())}.")
+
+
+def check_domains(domains: Tensor, num_domains: int | None) -> None:
+    """Raise ValueError for domains, of any integer type, that are `num_domains` or more."""
+    lowest, highest = (outside_vmap(int, bound) for bound in domains.long().aminmax())
     if num_domains is not None and highest >= num_domains:
         accepted = f"in 0 ... {num_domains - 1}, or negative where not known"
-        raise ValueError(f"domains must be {accepted}, got {int(domains.min())} ... {highest}.")
+        raise ValueError(f"domains must be {accepted}, got {lowest} ... {highest}.")
 
 
 def check_finite(z: Tensor, name: str) -> None:
     """Raise ValueError if embeddings [..., N, k] hold what is not finite, or are too long for their length to be taken."""
     wide = widened(z.detach())
-    if not bool(wide.square().sum(-1).isfinite().all()):
+    if not outside_vmap(bool, wide.square().sum(-1).isfinite().all()):
         whole = bool(wide.isfinite().all())
         raise ValueError(f"{name} holds {'values whose squares overflow' if whole else 'NaN or infinite values'}.")
 
 
-def check_labels(z: Tensor, labels: Tensor | None) -> None:
+def check_labels(z: Tensor, labels: Any) -> None:
     """Raise ValueError unless labels are integers [N] >= 0 (or bool), one a row of z [N, k]."""
-    given = f"{labels.dtype} {tuple(labels.shape)}" if isinstance(labels, Tensor) else type(labels).__name__
-    plain = isinstance(labels, Tensor) and labels.dtype in (*INTEGERS, torch.bool)
-    if not isinstance(labels, Tensor) or not plain or labels.shape != z.shape[:-1] or z.dim() != 2:
-        raise ValueError(f"labels must be integers [N], one a row of z0 [N, k], got {given} and {tuple(z.shape)}.")
-    if bool((labels < 0).any()):
+    if z.dim() != 2:
+        raise ValueError(f"labels need embeddings [N, k], got {tuple(z.shape)}.")
+    check_integers("labels", labels, z.shape[:1], types=(*INTEGERS, torch.bool))
+    if outside_vmap(bool, (labels.long() < 0).any()):
         raise ValueError(f"labels must be 0 or more, got {labels.min().item()}; leave unlabelled examples out.")

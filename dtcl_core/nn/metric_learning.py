@@ -1,6 +1,6 @@
 """The domain-weighted loss as one of pytorch-metric-learning's, for its miners, reducers and wrappers.
 
-It needs ``pip install pytorch-metric-learning``. Its wrappers hand on labels, not domains; so domains can travel in the labels:
+It needs ``pip install "pytorch-metric-learning<3"``. Its wrappers hand on labels, not domains; so domains can travel in the labels:
 
 - `DistributedLossWrapper`, `CrossBatchMemory`, `MultipleLosses`: make the loss with ``packed=True``, and call with
   ``with_domains(labels, domains, num_domains)`` in place of the labels;
@@ -12,35 +12,55 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from pytorch_metric_learning.distances import CosineSimilarity
-from pytorch_metric_learning.losses import BaseMetricLossFunction
-from pytorch_metric_learning.reducers import AvgNonZeroReducer
-from pytorch_metric_learning.utils import common_functions
-from pytorch_metric_learning.utils.loss_and_miner_utils import convert_to_pairs
 from torch import Tensor
+
+try:
+    from pytorch_metric_learning.distances import CosineSimilarity
+    from pytorch_metric_learning.losses import BaseMetricLossFunction
+    from pytorch_metric_learning.reducers import AvgNonZeroReducer
+    from pytorch_metric_learning.utils import common_functions
+    from pytorch_metric_learning.utils.loss_and_miner_utils import convert_to_pairs
+except ImportError as error:
+    needed = "pip install 'pytorch-metric-learning>=2.5,<3'"
+    raise ImportError(f"dtcl_core.nn.metric_learning needs pytorch-metric-learning 2 ({needed}): {error}.") from error
 
 from ..checks import checked_choice
 from ..losses import anchor_losses, cosine_similarity, pair_temperature
 from .candidates import Anchors, Candidates
-from .inputs import check_embeddings, current, setting
-from .weigher import HasPosterior, Setting, Weigher
+from .inputs import INTEGERS, check_domains, check_embeddings, check_integers
+from .settings import Setting, Tunable, setting
+from .weigher import HasPosterior, Weigher
 
 
 def with_domains(labels: Tensor, domains: Tensor, num_domains: int) -> Tensor:
-    """Labels int [N] that carry domains int [N] with them; a negative domain is an unknown one.
+    """Labels int [N] that carry domains int [N] with them, in int64; a negative domain is an unknown one.
+
+    Args:
+        labels, domains: of any integer type.
+        num_domains: N_D.
+
+    Raises:
+        ValueError: for what is no tensor of integers, domains out of range, or labels for which int64 has no room.
 
     >>> without_domains(with_domains(torch.tensor([4, 7]), torch.tensor([-1, 2]), 3), 3)
     (tensor([4, 7]), tensor([-1,  2]))
     """
+    check_integers("domains", domains, getattr(domains, "shape", ()))
+    check_integers("labels", labels, domains.shape)
+    check_domains(domains, num_domains)
+    labels, domains, most = labels.long(), domains.long(), 2**63 // (num_domains + 1) - 1
+    if bool(((labels > most) | (labels < -most)).any()):
+        raise ValueError(f"labels must lie within -{most} ... {most} to carry {num_domains} domains with them.")
     return labels * (num_domains + 1) + domains.clamp(min=-1) + 1
 
 
 def without_domains(packed: Tensor, num_domains: int) -> tuple[Tensor, Tensor]:
-    """The labels and domains that `with_domains` put together."""
+    """The labels and domains that `with_domains` put together, both int64."""
+    packed = packed.long()
     return packed.div(num_domains + 1, rounding_mode="floor"), packed.remainder(num_domains + 1) - 1
 
 
-class DomainWeightedLoss(BaseMetricLossFunction):
+class DomainWeightedLoss(Tunable, BaseMetricLossFunction):
     """Supervised contrast with the paper's temperatures; at tau_beta = 0 it is `pytorch_metric_learning.losses.SupConLoss`.
 
     Args:
@@ -72,7 +92,7 @@ class DomainWeightedLoss(BaseMetricLossFunction):
         super().__init__(**kwargs)
         common_functions.assert_distance_type(self, CosineSimilarity)
         self.weigher = Weigher(tau_beta, tau_min, num_domains, weighting, discriminator, l2, features)
-        self.tau_alpha = setting("tau_alpha", tau_alpha, above=True)
+        self.tau_alpha = setting("tau_alpha", tau_alpha)
         self.packed = checked_choice("packed", packed, (True, False))
         self.domains: Tensor | None = None  # of the next call, where it is given none
 
@@ -97,7 +117,8 @@ class DomainWeightedLoss(BaseMetricLossFunction):
         """The loss; see the class.
 
         Raises:
-            ValueError: for labels that are missing, or domains that are missing, out of range or of another number.
+            ValueError: for labels that are missing, domains that are missing, out of range or of another number, or a temperature
+                that is not positive.
         """
         if labels is None or (ref_emb is not None and ref_labels is None):
             raise ValueError("labels are needed, and ref_labels with ref_emb.")
@@ -112,7 +133,9 @@ class DomainWeightedLoss(BaseMetricLossFunction):
         ref_domains = domains if ref_emb is None else ref_domains
         for z, d in ((embeddings, domains), (embeddings if ref_emb is None else ref_emb, ref_domains)):
             check_embeddings(z, d, self.weigher.num_domains, "embeddings", needed=self.weigher.needs_domains)
-        self._domains = domains, ref_domains
+        labels, ref_labels, *self._domains = (
+            t.long() if isinstance(t, Tensor) and t.dtype in INTEGERS else t for t in (labels, ref_labels, domains, ref_domains)
+        )
         return super().forward(embeddings, labels, indices_tuple, ref_emb, ref_labels)
 
     def compute_loss(
@@ -141,7 +164,7 @@ class DomainWeightedLoss(BaseMetricLossFunction):
         )
         assert anchors.belief is not None and candidates.posterior is not None
         similarity = cosine_similarity(embeddings, ref_emb)
-        tau = self.weigher.temperatures(current("tau_alpha", self.tau_alpha, above=True))
+        tau = self.weigher.temperatures(self.now("tau_alpha", similarity), similarity)
         w = (anchors.belief @ candidates.posterior.T).to(similarity)
         each = anchor_losses(
             similarity,

@@ -2,14 +2,23 @@
 
 They are thin: each says who the anchors and the candidates are, and `candidates` does the rest; the domain-weighted ones have a
 `weigher`, which asks a discriminator. Domains are integers 0 ... N_D - 1; a negative number (-1, or another library's
-ignore_index) is an unknown domain. Embeddings count by direction; one of all zeros has none, and a huge gradient.
+ignore_index) is an unknown domain. Domains, labels and ids may have any integer type. Embeddings count by direction; one of
+all zeros has none, and gets no gradient.
 
 Temperatures are read at each call: set ``loss.tau`` to another number as training goes on, or give a tensor (an
-`nn.Parameter` is then learned with the loss's parameters) or a schedule, which is called without arguments.
+`nn.Parameter` is then learned with the loss's parameters), a `LearnedTemperature`, which stays positive, or a schedule, which is
+called without arguments. A compiled loss takes new numbers without compiling anew; a schedule must answer it with a number.
+In several processes what is learned belongs to each loss: unless the module that `DistributedDataParallel` wraps holds the
+loss too (or its parameters' gradients are averaged), learned temperatures, like a `DomainAdversary`'s classifier, come to
+differ between processes.
 
 What makes no sense raises ValueError, in one readable sentence: options always, inputs unless the module is compiled or was
 made with ``validate=False`` (a check reads from the device, which stalls a GPU for a moment). What is only unfavourable means
 the same everywhere: an anchor without a negative has a loss of 0, and where domains are unknown or all alike, w_ij = 1 / N_D.
+
+`torch.func.grad` goes through the losses, but PyTorch refuses it a `chunk_size` and a queue that fills itself. Under
+`torch.func.vmap` no value can be read: it needs ``validate=False`` and, where the loss is domain-weighted, a discriminator that is
+given; a ValueError says so.
 
 >>> loss_fn = DomainWeightedInfoNCELoss(tau_alpha=0.1, tau_beta=0.5, num_domains=2)
 >>> z0, z1 = torch.eye(8), torch.eye(8).roll(1, 0) + torch.eye(8)
@@ -19,24 +28,26 @@ the same everywhere: an anchor without a negative has a loss of 0, and where dom
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ..checks import checked_choice, checked_number
 from . import gather as processes
-from .candidates import Anchors, Candidates, Temperatures, across_queue, across_views, contrast, within_both
-from .inputs import check_embeddings, check_labels, current, setting, widened
+from .candidates import Anchors, Candidates, Temperatures, across_queue, across_views, contrast, for_all, within_all
+from .inputs import check_embeddings, check_integers, check_labels, widened
 from .monitor import Seen
 from .queue import NegativeQueue
-from .weigher import HasPosterior, Setting, Weigher
+from .settings import Setting, Tunable, setting
+from .weigher import HasPosterior, Weigher
 
 REDUCTIONS = ("mean", "none")
+Views = Tensor | Sequence[Tensor]
 
 
-class _Contrastive(nn.Module):
+class _Contrastive(Tunable):
     """What all the losses share: their options, checks of what they are given, and the way to `candidates`.
 
     A setting of the weigher can be read and set on the loss as well.
@@ -86,29 +97,48 @@ class _Contrastive(nn.Module):
         return self.own_domain or (self.weigher is not None and self.weigher.needs_domains)
 
     def _checked(
-        self, z0: Tensor, z1: Tensor, domains: Tensor | None, usage: str, more: Callable[[], None] = lambda: None
-    ) -> tuple[Tensor, Tensor]:
-        """Both views in float32 or better, after a look at them in eager mode, with `more` to check."""
-        if self.validate and not torch.compiler.is_compiling():
-            problem = None
+        self,
+        z0: Tensor,
+        z1: Views,
+        domains: Tensor | None,
+        usage: str,
+        more: Callable[[], None],
+        ids: Tensor | None = None,
+    ) -> tuple[list[Tensor], Tensor | None, Temperatures]:
+        """All views in float32 or better, domains in int64, and the temperatures of now; in eager mode after a look at them.
+
+        Args:
+            more: checks what else was given.
+            ids: what else will be exchanged, if anything.
+        """
+        views = [z0, *z1] if not isinstance(z1, Tensor) and isinstance(z1, Sequence) else [z0, z1]
+        if not self.validate or torch.compiler.is_compiling():
+            tau = self._temperatures(widened(z0))
+        else:
+            problem, tau = None, Temperatures(torch.nan)
             try:
-                self._check(z0, z1, domains, usage)
+                self._check(views, domains, usage)
                 more()
+                tau = self._temperatures(widened(z0))
             except ValueError as error:
                 problem = error
-            processes.check_alike(z0, problem, self.gather)
-        return widened(z0), widened(z1)
+            processes.check_alike(z0, problem, self.gather, (domains, ids, *views[1:]))
+        return [widened(z) for z in views], None if domains is None else domains.long(), tau
 
-    def _check(self, z0: Tensor, z1: Tensor, domains: Tensor | None, usage: str) -> None:
+    def _check(self, views: list[Tensor], domains: Tensor | None, usage: str) -> None:
         """Raise ValueError for inputs that make no sense."""
-        if isinstance(z0, Tensor) and isinstance(z1, Tensor) and z0.shape != z1.shape:
-            raise ValueError(f"z0 and z1 must share a shape [..., N, k], got {tuple(z0.shape)} and {tuple(z1.shape)}.")
+        z0, *others = views
+        if not others:
+            raise ValueError("z1 must be another view or several, got none.")
         if domains is None and self.needs_domains:
             raise ValueError(f"{type(self).__name__} needs domains: call {usage}.")
         check_embeddings(z0, domains, None if self.weigher is None else self.weigher.num_domains, "z0")
-        check_embeddings(z1, name="z1")
-        if z0.dtype != z1.dtype:
-            raise ValueError(f"z0 and z1 must share a dtype, got {z0.dtype} and {z1.dtype}.")
+        for i, z in enumerate(others, 1):
+            check_embeddings(z, name=f"z{i}")
+            if z0.shape != z.shape:
+                raise ValueError(f"z0 and z{i} must share a shape [..., N, k], got {tuple(z0.shape)} and {tuple(z.shape)}.")
+            if z0.dtype != z.dtype:
+                raise ValueError(f"z0 and z{i} must share a dtype, got {z0.dtype} and {z.dtype}.")
         if self.gather and z0.dim() != 2:
             raise ValueError(f"gather needs embeddings [N, k], got {tuple(z0.shape)}.")
 
@@ -116,18 +146,22 @@ class _Contrastive(nn.Module):
         if z0.shape[-2] < 2 and not (self.gather and processes.active()):
             raise ValueError(f"a batch of {z0.shape[-2]} has no negatives to contrast with.")
 
-    def _predictor(self, z0: Tensor, z1: Tensor, domains: Tensor | None) -> HasPosterior | None:
-        """What the weigher asks for domains; one that is fitted on the batch sees both views."""
+    def _temperatures(self, like: Tensor) -> Temperatures:
+        """The settings as they stand now, each asked once a call."""
+        if self.weigher is None:
+            return Temperatures(self.now("tau", like, self.validate))
+        return self.weigher.temperatures(self.now("tau_alpha", like, self.validate), like, self.validate)
+
+    def _predictor(self, views: list[Tensor], domains: Tensor | None) -> HasPosterior | None:
+        """What the weigher asks for domains; one that is fitted on the batch sees all views."""
         if self.weigher is None:
             return None
-        twice = None if domains is None else torch.cat([domains, domains], -1)
-        return self.weigher.predictor(torch.cat([z0, z1], -2), twice, self.gather, self.validate)
+        return self.weigher.predictor(torch.cat(views, -2), for_all(views, domains), self.gather, self.validate)
 
-    def _contrast(self, anchors: Anchors, candidates: Candidates, predict: HasPosterior | None) -> Tensor:
-        if self.weigher is None or predict is None:
-            tau = Temperatures(current("tau", self.tau, above=True))
-        else:
-            tau = self.weigher.temperatures(current("tau_alpha", self.tau_alpha, above=True))
+    def _contrast(
+        self, anchors: Anchors, candidates: Candidates, tau: Temperatures, predict: HasPosterior | None
+    ) -> Tensor:
+        if self.weigher is not None and predict is not None:
             anchors, candidates = self.weigher.weighed(anchors, candidates, predict, self.gather, self.validate)
             if not torch.compiler.is_compiling():
                 self._seen = Seen.of(anchors, candidates, tau)
@@ -155,52 +189,61 @@ class _TwoViews(_Contrastive):
         self._check_queue(queue)
 
     def forward(
-        self, z0: Tensor, z1: Tensor, domains: Tensor | None = None, *, queue: NegativeQueue | None = None
+        self,
+        z0: Tensor,
+        z1: Views,
+        domains: Tensor | None = None,
+        *,
+        queue: NegativeQueue | None = None,
+        ids: Tensor | None = None,
     ) -> Tensor:
         """The loss of a batch, in nats.
 
         Args:
-            z0, z1: [..., N, k] embeddings of two views; row i of both shows the same example.
+            z0, z1: [..., N, k] embeddings of two views; row i of both shows the same example. With ``negatives="both_views"``
+                z1 may be a list of further views, all in one pool: an anchor's V - 1 other views are its positives.
             domains: int [N] (or [..., N]) domain of each example, negative where it is not known.
             queue: take negatives from there and not from the batch, as MoCo does; `push` z1 (the momentum encoder's
                 view) to it afterwards. A queue that the loss was made with is used in its place, and filled, by itself.
+            ids: int [N], which example each row shows, negative where it is not known: older copies of an anchor's example in
+                the queue, and other rows of the batch that show it, are then no negatives of it.
 
         Raises:
-            ValueError: for shapes that do not agree, values that are not finite, domains out of range, or a batch of one.
+            ValueError: for shapes that do not agree, values that are not finite, domains out of range, a batch of one, a
+                temperature that is not positive, or more than two views where they are no one pool.
         """
         own, queue = queue is None and self.queue is not None, self.queue if queue is None else queue
         if self.validate and not torch.compiler.is_compiling():
             self._check_queue(queue)
-
-        def more() -> None:
-            if queue is None:
-                self._check_size(z0)
-            elif queue.z.shape[-1] != z0.shape[-1]:
-                held = queue.z.shape[-1]
-                raise ValueError(f"the queue holds embeddings of {held} dimensions, z0 has {z0.shape[-1]}.")
-
-        z0, z1 = self._checked(z0, z1, domains, "loss(z0, z1, domains)", more)
-        predict = self._predictor(z0, z1, domains)
+        more = lambda: self._check_rest(z0, queue, ids)  # noqa: E731
+        views, domains, tau = self._checked(z0, z1, domains, "loss(z0, z1, domains)", more, ids)
+        if len(views) > 2 and self.negatives != "both_views":
+            raise ValueError(f'{len(views)} views make one pool: they need negatives="both_views".')
+        ids = None if ids is None else ids.long()
+        predict = self._predictor(views, domains)
         if self.negatives == "both_views":
-            ids = torch.arange(z0.shape[-2], device=z0.device) + (processes.rank() * z0.shape[-2] if self.gather else 0)
-            return self._contrast(*within_both(z0, z1, ids, domains, self.gather), predict)
-        views = [(z1, z0), (z0, z1)] if self.symmetric else [(z0, z1)]
-        total = torch.stack([self._one_way(z, other, domains, queue, predict) for z, other in views]).mean(0)
+            rows = torch.arange(z0.shape[-2], device=z0.device) + (processes.rank() * z0.shape[-2] if self.gather else 0)
+            return self._contrast(*within_all(views, rows, domains, ids, self.gather), tau, predict)
+        each = []
+        for z, other in [(views[1], views[0]), (views[0], views[1])] if self.symmetric else [(views[0], views[1])]:
+            if queue is None:
+                sides = across_views(z, other, domains, ids, self.gather)
+            else:
+                sides = across_queue(z, other, domains, ids, (queue.z, queue.domains, queue.filled, queue.ids))
+            each.append(self._contrast(*sides, tau, predict))
+        total = torch.stack(each).mean(0)
         if own and queue is not None and self.training:
-            queue.push(z1, domains, gather=self.gather)
+            queue.push(views[1], domains, ids, gather=self.gather)
         return total
 
-    def _one_way(
-        self,
-        z: Tensor,
-        z_pos: Tensor,
-        domains: Tensor | None,
-        queue: NegativeQueue | None,
-        predict: HasPosterior | None,
-    ) -> Tensor:
+    def _check_rest(self, z0: Tensor, queue: NegativeQueue | None, ids: Tensor | None) -> None:
         if queue is None:
-            return self._contrast(*across_views(z, z_pos, domains, self.gather), predict)
-        return self._contrast(*across_queue(z, z_pos, domains, (queue.z, queue.domains, queue.filled)), predict)
+            self._check_size(z0)
+        elif queue.z.shape[-1] != z0.shape[-1]:
+            held = queue.z.shape[-1]
+            raise ValueError(f"the queue holds embeddings of {held} dimensions, z0 has {z0.shape[-1]}.")
+        if ids is not None:
+            check_integers("ids", ids, z0.shape[-2:-1])
 
     def _check_queue(self, queue: NegativeQueue | None) -> None:
         if queue is not None and not isinstance(queue, NegativeQueue):
@@ -215,7 +258,7 @@ class InfoNCELoss(_TwoViews):
     """InfoNCE between two views (Eq. 2): row i of one view against all rows of the other.
 
     Args:
-        tau: temperature, > 0; a number, a tensor or a schedule (this module's first lines).
+        tau: temperature, > 0; a number, a tensor, a `LearnedTemperature` or a schedule (this module's first lines).
         symmetric: average both directions; False takes z0 as the anchors, as the paper does.
         negatives: "other_view" contrasts an anchor with the N - 1 others of the other view; "both_views" takes both views as
             anchors, and all 2 N - 2 others as negatives: SimCLR's NT-Xent.
@@ -227,7 +270,7 @@ class InfoNCELoss(_TwoViews):
 
     Shape:
         z0, z1: [N, k] (or [..., N, k]: independent runs); domains: int [N]; the loss: a scalar (or [...]), for "none" [N],
-        with negatives of both views [2 N].
+        with negatives of both views [2 N] (of V views [V N]).
     """
 
     settings = ("tau", "symmetric", "negatives", "queue")
@@ -245,7 +288,7 @@ class InfoNCELoss(_TwoViews):
         validate: bool = True,
     ):
         super().__init__(None, symmetric, negatives, queue, gather, chunk_size, reduction, validate)
-        self.tau = setting("tau", tau, above=True)
+        self.tau = setting("tau", tau)
 
 
 class SameDomainInfoNCELoss(InfoNCELoss):
@@ -307,32 +350,33 @@ class DomainWeightedInfoNCELoss(_TwoViews):
     ):
         weigher = Weigher(tau_beta, tau_min, num_domains, weighting, discriminator, l2, features)
         super().__init__(weigher, symmetric, negatives, queue, gather, chunk_size, reduction, validate)
-        self.tau_alpha = setting("tau_alpha", tau_alpha, above=True)
+        self.tau_alpha = setting("tau_alpha", tau_alpha)
 
 
 class _Supervised(_Contrastive):
-    """Both views are anchors and candidates; examples of a class are each other's positives."""
+    """All views are anchors and candidates; examples of a class are each other's positives."""
 
-    def forward(self, z0: Tensor, z1: Tensor, labels: Tensor, domains: Tensor | None = None) -> Tensor:
-        """The loss of a batch, in nats: the mean over the 2 N anchors.
+    def forward(self, z0: Tensor, z1: Views, labels: Tensor, domains: Tensor | None = None) -> Tensor:
+        """The loss of a batch, in nats: the mean over the V N anchors of V views.
 
         Args:
-            z0, z1: [N, k] embeddings of two views.
+            z0, z1: [N, k] embeddings of two views; z1 may be a list of further ones. Of views [N, V, k]:
+                ``z0, *others = views.unbind(1)``, then ``loss(z0, others, labels)``.
             labels: int [N] classes.
             domains: int [N] domain of each example, negative where it is not known; needed by the domain-weighted loss.
 
         Raises:
-            ValueError: for shapes that do not agree, values that are not finite, labels or domains out of range, or a batch
-                of one.
+            ValueError: for shapes that do not agree, values that are not finite, labels or domains out of range, a batch of
+                one, or a temperature that is not positive.
         """
 
         def more() -> None:
             self._check_size(z0)
             check_labels(z0, labels)
 
-        z0, z1 = self._checked(z0, z1, domains, "loss(z0, z1, labels, domains)", more)
-        predict = self._predictor(z0, z1, domains)
-        return self._contrast(*within_both(z0, z1, labels, domains, self.gather), predict)
+        views, domains, tau = self._checked(z0, z1, domains, "loss(z0, z1, labels, domains)", more)
+        predict = self._predictor(views, domains)
+        return self._contrast(*within_all(views, labels.long(), domains, None, self.gather), tau, predict)
 
 
 class SupConLoss(_Supervised):
@@ -343,7 +387,7 @@ class SupConLoss(_Supervised):
         gather, chunk_size, reduction, validate: as for `InfoNCELoss`.
 
     Shape:
-        z0, z1: [N, k]; labels: int [N], >= 0; domains: int [N]; the loss: a scalar, for "none" [2 N].
+        z0, z1: [N, k]; labels: int [N], >= 0; domains: int [N]; the loss: a scalar, for "none" [2 N] (of V views [V N]).
 
     With labels all different this is `InfoNCELoss` with ``negatives="both_views"``. With `gather`, labels mean the same on all
     processes.
@@ -361,7 +405,7 @@ class SupConLoss(_Supervised):
         validate: bool = True,
     ):
         super().__init__(None, gather, chunk_size, reduction, validate)
-        self.tau = setting("tau", tau, above=True)
+        self.tau = setting("tau", tau)
 
 
 class DomainWeightedSupConLoss(_Supervised):
@@ -372,7 +416,7 @@ class DomainWeightedSupConLoss(_Supervised):
         gather, chunk_size, reduction, validate: as for `InfoNCELoss`.
 
     Shape:
-        z0, z1: [N, k]; labels: int [N], >= 0; domains: int [N]; the loss: a scalar, for "none" [2 N].
+        z0, z1: [N, k]; labels: int [N], >= 0; domains: int [N]; the loss: a scalar, for "none" [2 N] (of V views [V N]).
     """
 
     settings = ("tau_alpha",)
@@ -395,4 +439,4 @@ class DomainWeightedSupConLoss(_Supervised):
     ):
         weigher = Weigher(tau_beta, tau_min, num_domains, weighting, discriminator, l2, features)
         super().__init__(weigher, gather, chunk_size, reduction, validate)
-        self.tau_alpha = setting("tau_alpha", tau_alpha, above=True)
+        self.tau_alpha = setting("tau_alpha", tau_alpha)

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import typing
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import Tensor
 
 from .. import logistic
 from ..checks import checked_choice, checked_number
 from ..discriminator import FEATURES, Fitted
+from ..discriminator import features as seen_of
 from . import fitting
 from . import gather as processes
 from .candidates import Anchors, Candidates, Temperatures
-from .inputs import current, setting, widened
-
-Setting = float | Tensor | Callable[[], float | Tensor]
+from .inputs import outside_vmap, widened
+from .settings import Setting, Tunable, setting
 
 
 class HasPosterior(typing.Protocol):
@@ -43,7 +41,7 @@ def _(z: Tensor, domains: Tensor, d: int, l2: float) -> tuple[Tensor, Tensor]:
     return z.new_empty(*z.shape[:-2], d, z.shape[-1]), z.new_empty(*z.shape[:-2], d)
 
 
-class Weigher(nn.Module):
+class Weigher(Tunable):
     """Temperatures of negatives (Eq. 3), from a discriminator that is given or fitted on each batch.
 
     Args:
@@ -64,8 +62,8 @@ class Weigher(nn.Module):
         features: str,
     ):
         super().__init__()
-        self.tau_beta = setting("tau_beta", tau_beta, 0.0)
-        self.tau_min = setting("tau_min", tau_min, 0.0, above=True)
+        self.tau_beta = setting("tau_beta", tau_beta)
+        self.tau_min = setting("tau_min", tau_min)
         self.num_domains = int(checked_number("num_domains", num_domains, 2, integer=True))
         self.weighting = checked_choice("weighting", weighting, ("negatives", "pairs"))
         self.l2 = float(checked_number("l2", l2, 0.0, above=True))
@@ -87,10 +85,10 @@ class Weigher(nn.Module):
         """Whether the domains of a batch are asked for."""
         return self.weighting == "negatives" or self.discriminator is None
 
-    def temperatures(self, tau_alpha: float | Tensor) -> Temperatures:
-        """The settings as they stand now."""
-        tau_beta = current("tau_beta", self.tau_beta, 0.0)
-        return Temperatures(tau_alpha, tau_beta, current("tau_min", self.tau_min, 0.0, above=True), self.num_domains)
+    def temperatures(self, tau_alpha: float | Tensor, like: Tensor, validate: bool = True) -> Temperatures:
+        """The settings as they stand now; see `settings.Tunable.now`."""
+        tau_beta, tau_min = (self.now(name, like, validate) for name in ("tau_beta", "tau_min"))
+        return Temperatures(tau_alpha, tau_beta, tau_min, self.num_domains)
 
     def predictor(self, z: Tensor, domains: Tensor | None, gather: bool, validate: bool) -> HasPosterior:
         """The discriminator that is given, or a linear one of these embeddings [..., N, k] and domains [..., N].
@@ -106,9 +104,9 @@ class Weigher(nn.Module):
         if gather:
             z, domains = processes.all_gather(z), processes.all_gather(domains)
         with torch.autocast(z.device.type, enabled=False):
-            x = F.normalize(z, dim=-1) if self.features == "l2" else z
-            solve = _fit_when_compiled if torch.compiler.is_compiling() else fitting.fit
-            weight, bias = solve(x, domains, self.num_domains, self.l2)
+            problem = seen_of(z, self.features), domains, self.num_domains, self.l2
+            compiled = torch.compiler.is_compiling()
+            weight, bias = _fit_when_compiled(*problem) if compiled else outside_vmap(fitting.fit, *problem)
         known = domains >= 0
         lowest = domains.masked_fill(~known, self.num_domains).amin(-1)
         single = domains.amax(-1) <= lowest
@@ -125,7 +123,7 @@ class Weigher(nn.Module):
             ValueError: if what a given discriminator answers are no posteriors of N_D domains.
         """
         with torch.no_grad(), torch.autocast(z.device.type, enabled=False):
-            q = predict.predict_proba(z.detach())
+            q = predict.predict_proba(widened(z.detach()))
         if not isinstance(q, Tensor):
             raise ValueError(f"predict_proba of the discriminator must return a tensor, got {type(q).__name__}.")
         if q.shape[-1] != self.num_domains:

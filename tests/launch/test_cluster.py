@@ -89,3 +89,20 @@ def test_a_stop_keeps_what_is_done_and_mistakes_are_told_first(all_methods, tmp_
     assert 0 < len(store.rows()) < len(all_methods)
     engines.compute(all_methods, store, "cpu", stack_size=3, engine="ray", quiet=True)
     assert store.rows().keys() == {run.key for run in all_methods}
+
+
+@pytest.mark.parametrize(("device", "gpus"), [("cpu", 0), ("cuda", 1)])
+def test_every_task_names_its_cores(all_methods, tmp_path, monkeypatch, device, gpus):
+    class Named(Exception):
+        pass
+
+    class Task:
+        def options(self, **needs):
+            raise Named(needs["num_cpus"], needs["num_gpus"])
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0, "GPU": 1.0})
+    monkeypatch.setattr(ray, "remote", lambda function: Task())
+    with pytest.raises(Named) as named:
+        engines.compute(all_methods, Store(tmp_path), device, stack_size=3, engine="ray", quiet=True)
+    assert named.value.args == (1, gpus)

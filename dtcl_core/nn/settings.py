@@ -1,0 +1,139 @@
+"""Settings that may change as training goes on: numbers, tensors (learned or not) and schedules, read at each call.
+
+A compiled module reads them from tensors, and asks a schedule outside of its graph, so that a new value compiles nothing anew.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import weakref
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..checks import checked_number, is_finite
+from .inputs import outside_vmap
+
+Setting = float | Tensor | Callable[[], float | Tensor]
+NAMES = ("tau", "tau_alpha", "tau_beta", "tau_min", "lambda_")
+MAY_BE_ZERO = ("tau_beta", "lambda_")
+_numbers = itertools.count()
+_by_number: weakref.WeakValueDictionary[int, Tunable] = weakref.WeakValueDictionary()  # whom a compiled graph asks
+
+
+def setting(name: str, value: Any) -> Any:
+    """A setting as it is given: a number is checked, a tensor or a schedule kept as it is.
+
+    Args:
+        name: one of `NAMES`; all are > 0, but for those that may be zero.
+        value: a number; a tensor, which may be learned; or a schedule: what is called without arguments, for either.
+    """
+    if isinstance(value, Tensor) or callable(value):
+        return value
+    return float(checked_number(name, value, 0.0, above=name not in MAY_BE_ZERO))
+
+
+class Tunable(nn.Module):
+    """A module with settings of `NAMES`. Any kind of value may follow any other: a number may replace an `nn.Parameter`."""
+
+    _kept: dict[str, Tensor | None]  # what a compiled graph reads: a number as a tensor; of a schedule, None
+    _number: Tensor  # of the module, a tensor so that no graph is made for one module alone
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self.__setstate__({"_kept": {}})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        number = next(_numbers)  # a copy is another module
+        _by_number[number] = self
+        super().__setstate__(state | {"_number": torch.tensor(number)})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in NAMES:
+            for kind in (self._parameters, self._buffers, self._modules, self._kept):
+                kind.pop(name, None)
+            if isinstance(value, Real) and is_finite(value):
+                self._kept[name] = torch.tensor(float(value), dtype=torch.float64)
+            elif callable(value) and not isinstance(value, nn.Module):
+                self._kept[name] = None
+        super().__setattr__(name, value)
+
+    def now(self, name: str, like: Tensor, validate: bool = True) -> float | Tensor:
+        """The present value of a setting; in eager mode a number is checked again.
+
+        Args:
+            name: one of `NAMES`.
+            like: a tensor comes in its dtype and on its device.
+            validate: whether a tensor is checked too, which reads from the device.
+
+        Raises:
+            ValueError: for a value that is not positive, or below zero where zero is accepted.
+        """
+        if torch.compiler.is_compiling() and name in self._kept:
+            kept = self._kept[name]
+            return _asked(like.detach(), self._number, name) if kept is None else kept.to(like)
+        value = getattr(self, name)
+        value = value if isinstance(value, Tensor) or not callable(value) else value()
+        if not isinstance(value, Tensor):
+            return value if torch.compiler.is_compiling() else setting(name, value)
+        if validate and not torch.compiler.is_compiling():
+            accepted = (value >= 0 if name in MAY_BE_ZERO else value > 0) & value.isfinite()
+            if not outside_vmap(bool, accepted.all()):
+                bound = ">= 0" if name in MAY_BE_ZERO else "> 0 (`LearnedTemperature` cannot be other)"
+                raise ValueError(f"{name} must be {bound}, got {value.detach().flatten().tolist()}.")
+        return value.to(like)
+
+
+@torch.library.custom_op("dtcl::asked", mutates_args=(), schema="(Tensor like, Tensor number, str name) -> Tensor")
+def _asked(like: Tensor, number: Tensor, name: str) -> Tensor:
+    """What a schedule says at this call of a compiled module."""
+    value = _by_number[int(number)].now(name, like)
+    if isinstance(value, Tensor):  # whose gradient would be lost
+        raise ValueError(f"a compiled module asks the schedule of {name} for a number; what gives a tensor must be an nn.Module.")
+    return like.new_tensor(value)
+
+
+@_asked.register_fake
+def _(like: Tensor, number: Tensor, name: str) -> Tensor:
+    return like.new_empty(())
+
+
+class LearnedTemperature(nn.Module):
+    """A temperature that is learned and stays between two bounds, whatever the optimiser does: it cannot reach zero.
+
+    ``low * (high / low) ** sigmoid(position)``, where the number `position` is the parameter: near the middle a step changes the
+    temperature by a share of itself. Give it to a loss in the place of a number: ``InfoNCELoss(tau=LearnedTemperature(0.1))``. It
+    is then among ``loss.parameters()`` and in ``loss.state_dict()``, as ``tau.position``; ``loss.tau()`` is the temperature.
+
+    Args:
+        start: the temperature at first, between the bounds.
+        low: lower bound, > 0.
+        high: upper bound, above `low`.
+
+    Raises:
+        ValueError: for bounds or a start that are not in this order.
+
+    >>> round(LearnedTemperature(0.2)().item(), 4)
+    0.2
+    """
+
+    def __init__(self, start: float = 0.1, low: float = 0.01, high: float = 1.0):
+        super().__init__()
+        self.low = float(checked_number("low", low, 0.0, above=True))
+        self.high = float(checked_number("high", high, self.low, above=True))
+        if not self.low < checked_number("start", start) < self.high:
+            raise ValueError(f"start must lie between low and high, {self.low:g} and {self.high:g}, got {start!r}.")
+        share = math.log(start / self.low) / math.log(self.high / self.low)
+        self.position = nn.Parameter(torch.tensor(math.log(share / (1 - share))))
+
+    def forward(self) -> Tensor:
+        """The temperature, a 0-d tensor."""
+        return self.low * (self.high / self.low) ** self.position.sigmoid()
+
+    def extra_repr(self) -> str:
+        """The bounds, as `print(module)` shows them."""
+        return f"low={self.low}, high={self.high}"
