@@ -4,7 +4,7 @@
 
 A_PART rows of each experiment's are drawn with SEED; with I and N only stacks I, I + N ... are trained, so that N
 processes share them out. Adds to `audited_rows.csv`; the chapter on trust shows what it comes to. Rounding differs from stack to stack, so
-these rows need not come out identical: they are compared in distribution (`launch.audit.verdict`).
+these rows need not come out identical: they are compared in distribution (`dtcl_study.audit.verdict`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ import torch
 from machine import origin
 
 from dtcl_core.config import METRICS, Run
-from dtcl_core.launch import audit, local
+from dtcl_core.launch import local
 from dtcl_core.results import Store
+from dtcl_study import audit
 from dtcl_study.experiments import REGISTRY
 
 PATH = Path(__file__).parent / "audited_rows.csv"

@@ -15,8 +15,8 @@ import torch
 from machine import origin, write
 
 from dtcl_core.config import METRICS
-from dtcl_core.launch import audit
 from dtcl_core.results import Store
+from dtcl_study import audit
 
 
 def main(picked: int = 1, seed: int = 0, max_epochs: int | None = None) -> None:

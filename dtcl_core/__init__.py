@@ -1,8 +1,7 @@
 """dtcl_core: contrastive losses with domain-aware temperature, and the engine that trains thousands of runs of them.
 
-The losses, for your own project, are here: ``from dtcl_core import DomainWeightedInfoNCELoss``. They need torch and numpy,
-nothing else, and nothing is imported before it is asked for. What the paper's reproduction asks, concludes and shows is in
-the package `dtcl_study`, which this one does not know.
+The losses, for your own project, are here: ``from dtcl_core import DomainWeightedInfoNCELoss``. They need torch and numpy
+alone, and nothing is imported before it is asked for. The package `dtcl_study` holds the paper's reproduction.
 
 Where things are, in the order in which a number travels:
 
@@ -17,8 +16,7 @@ trained         the core      `data`, `augment` (views), `encoder`, `losses`, `m
                               `recorder` (of temperatures), `checkpoint`, `encoder_files` (trained networks),
                               `provenance`
 ..              `launch`      `engines` (which of the two: `local`, this machine, or `cluster`, Ray), `rows` (of a
-                              trained stack), `progress` (and time left), `audit` (stored rows trained again),
-                              `selfcheck` (is this machine sound?)
+                              trained stack), `progress` (and time left), `selfcheck` (is this machine sound?)
 stored          the core      `results` (rows), `traces` (temperatures by epoch), `files` (written whole or not at
                               all)
 in your project `nn`          the losses as `modules`; `weigher` (which pairs share a domain?), `candidates` (of an
@@ -57,14 +55,10 @@ _HOMES = {
     "nn.queue": ("NegativeQueue",),
     "nn.settings": ("LearnedTemperature",),
     "nn.modules": (
-        "DomainWeightedInfoNCELoss",
-        "DomainWeightedSupConLoss",
-        "InfoNCELoss",
-        "SameDomainInfoNCELoss",
-        "SupConLoss",
+        "DomainWeightedInfoNCELoss", "DomainWeightedSupConLoss", "InfoNCELoss", "SameDomainInfoNCELoss", "SupConLoss",
     ),
     "nn.penalties": ("DomainAdversary", "MMDPenalty"),
-}
+}  # fmt: skip
 __all__ = sorted(name for names in _HOMES.values() for name in names)
 
 

@@ -1,9 +1,8 @@
-"""Views of digits: random resized crop, Gaussian blur and colour jitter, on whole batches on any device.
+"""Random views of digits: resized crop, Gaussian blur and colour jitter, for whole batches on any device.
 
-Crop, bilinear resize and blur are linear and separable, so a view of a gray image is two small matrix products,
-``(G A_h) gray (G A_w)^T``, where the matrices hold each image's own crop and blur. A digit has one colour, which these
-maps commute with: colour comes last, as an outer product. What is drawn, and with which distribution, follows
-torchvision's `RandomResizedCrop`, `GaussianBlur` and `ColorJitter`, with one draw an image.
+Crop, bilinear resize and blur are linear and separable. A view of a gray image is therefore two small matrix products,
+``(G A_h) gray (G A_w)^T``, where A holds the image's own crop and G its blur. Each digit has one colour, so colour is applied last, as an
+outer product. Distributions follow torchvision's `RandomResizedCrop`, `GaussianBlur` and `ColorJitter`, with one draw for each image.
 """
 
 from __future__ import annotations
@@ -23,17 +22,14 @@ def random_resized_crop_boxes(
     size: tuple[int, int] = (28, 28),
     key: tuple[str | int, ...] = (0,),
 ) -> np.ndarray:
-    """Draw crop boxes with the distribution of torchvision's `RandomResizedCrop.get_params`.
+    """Draw crop boxes, int64 [count, 4] (top, left, height, width), with the distribution of torchvision's `RandomResizedCrop`.
 
     Args:
         count: number of boxes.
-        scale: range of the crop's area as a fraction of the image's.
+        scale: range of the crop's area, as a fraction of the image's area.
         ratio: range of width over height, drawn log-uniformly.
-        size: height and width of the image.
-        key: what the draw is for; the same key gives the same boxes. See `keyed`.
-
-    Returns:
-        int64 [count, 4]: top, left, height, width.
+        size: height and width of the image, in pixels.
+        key: of the draw (see `keyed`); the same key gives the same boxes.
     """
     height, width = size
     u = keyed.uniform((2, CROP_ATTEMPTS, count), *key, "shape")
@@ -46,7 +42,7 @@ def random_resized_crop_boxes(
     first, found = fits.argmax(axis=0), fits.any(axis=0)
     each = np.arange(count)
 
-    # The fallback: the whole image, or as much of it as the range of ratios admits, from the centre.
+    # The fallback: the largest centred crop whose ratio is in range.
     whole = width / height
     fall_w = round(height * max(ratio)) if whole > max(ratio) else width
     fall_h = round(width / min(ratio)) if whole < min(ratio) else height
@@ -61,17 +57,13 @@ def random_resized_crop_boxes(
 def random_blur_sigmas(
     count: int, sigma: tuple[float, float], probability: float, key: tuple[str | int, ...]
 ) -> np.ndarray:
-    """float32 [count]: standard deviations in pixels, uniform on `sigma`; 0 (no blur) for the images left alone."""
+    """Draw blur standard deviations in pixels, float32 [count]: uniform on `sigma` with `probability`, else 0 (no blur)."""
     u = keyed.uniform((2, count), *key)
     return np.where(u[0] < probability, sigma[0] + (sigma[1] - sigma[0]) * u[1], 0.0).astype(np.float32)
 
 
 def resize_matrix(start: torch.Tensor, length: torch.Tensor, size: int, out: int) -> torch.Tensor:
-    """Matrices [..., out, size] that cut `length` pixels at `start` and resize them to `out`, bilinear with antialias.
-
-    Args:
-        start, length: [...] first pixel and number of pixels of each cut.
-    """
+    """Matrices [..., out, size] that crop `length` [...] pixels at `start` [...] and resize them to `out`, bilinear with antialiasing."""
     start, length = start.float()[..., None], length.float()[..., None]
     pixel = torch.arange(size, device=start.device, dtype=torch.float32)
     step = length / out
@@ -101,19 +93,19 @@ def resize_crop_blur(
     blur_sigmas: torch.Tensor | np.ndarray | None,
     kernel_size: int,
 ) -> torch.Tensor:
-    """Crop, resize back to full size, and blur gray images, each with its own parameters.
+    """Crop gray images, resize them back to full size and blur them, each with its own parameters.
 
     Args:
         gray: [..., H, W] float.
-        boxes: [..., 4] top, left, height, width, in pixels; a tensor or an array.
-        blur_sigmas: [...] standard deviations in pixels, 0 for no blur, a tensor or an array; None blurs nothing.
-        kernel_size: taps of the blur, odd.
+        boxes: [..., 4] top, left, height, width, in pixels.
+        blur_sigmas: [...] standard deviations in pixels, 0 for no blur; None blurs no image.
+        kernel_size: width of the blur kernel in pixels, odd.
 
     Returns:
         [..., H, W]: equal to torchvision's `resized_crop(antialias=True)` then `gaussian_blur` on floats, to about 1e-6.
 
     Raises:
-        ValueError: if the kernel is even or too wide to be reflected in the image.
+        ValueError: if the kernel size is even, or too wide for reflection at the image's edges.
     """
     height, width = gray.shape[-2:]
     if kernel_size % 2 == 0 or not 0 < kernel_size // 2 + 1 <= min(height, width):
@@ -141,22 +133,22 @@ def _blend(images: torch.Tensor, other: torch.Tensor | float, factor: torch.Tens
 
 
 def adjust_brightness(images: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    """Blend with black; images [..., 3, H, W], factor [...] at least 0 (1 changes nothing)."""
+    """Blend images [..., 3, H, W] with black; factor [...] is at least 0, and 1 changes nothing."""
     return _blend(images, 0.0, factor)
 
 
 def adjust_contrast(images: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    """Blend images [..., 3, H, W], by factor [...], with each one's mean gray value, which lifts a black background."""
+    """Blend each image [..., 3, H, W] with its mean gray value, by factor [...]; this lifts a black background."""
     return _blend(images, luma(images).mean((-1, -2, -3), keepdim=True), factor)
 
 
 def adjust_saturation(images: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    """Blend images [..., 3, H, W] by factor [...], with the gray image."""
+    """Blend images [..., 3, H, W] with their gray versions, by factor [...]."""
     return _blend(images, luma(images), factor)
 
 
 def adjust_hue(images: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
-    """Turn the hue by `shift` [...] of a full circle, in [-0.5, 0.5]."""
+    """Rotate the hue of images [..., 3, H, W] by `shift` [...], a fraction of the full circle in [-0.5, 0.5]."""
     value, low = images.amax(-3), images.amin(-3)
     spread = value - low
     red, green, blue = images.unbind(-3)
@@ -167,7 +159,7 @@ def adjust_hue(images: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
         torch.where(value == green, 2.0 + (blue - red) / safe, 4.0 + (red - green) / safe),
     )
     hue = torch.remainder(hue / 6 + shift[..., None, None], 1.0) * 6
-    # Back to colours: channel c of a hue h is value - spread * clamp(min(k, 4 - k), 0, 1), k = (n_c + h) mod 6.
+    # Back to RGB: channel c of hue h is value - spread * clamp(min(k, 4 - k), 0, 1), with k = (n_c + h) mod 6.
     offset = 5.0 - 2.0 * torch.arange(3, device=images.device)[:, None, None]  # n_c: 5, 3, 1, made on the device
     k = torch.remainder(offset + hue.unsqueeze(-3), 6.0)
     return value.unsqueeze(-3) - spread.unsqueeze(-3) * torch.minimum(k, 4 - k).clamp(0, 1)
@@ -179,14 +171,11 @@ JITTER_OPERATIONS = (adjust_brightness, adjust_contrast, adjust_saturation, adju
 def random_color_jitter(
     count: int, strengths: tuple[float, float, float, float], probability: float, key: tuple[str | int, ...]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw parameters with the distribution of torchvision's `ColorJitter.get_params`, applied with `probability`.
+    """Draw the parameters of torchvision's `ColorJitter` for each image; an image is jittered with the given probability.
 
-    Args:
-        strengths: of brightness, contrast, saturation (factors uniform on [max(0, 1 - s), 1 + s]) and hue ([-s, s]).
-
-    Returns:
-        factors float32 [count, 4] (1, 1, 1, 0 where an image is left alone) and order int64 [count, 4], each row a
-        permutation: place p of row b names the operation (index in `JITTER_OPERATIONS`) done p-th to image b.
+    `strengths` s are of brightness, contrast, saturation (factors uniform on [max(0, 1 - s), 1 + s]) and hue (shift uniform on [-s, s]).
+    Returns factors, float32 [count, 4] (1, 1, 1, 0 where an image is left alone), and order, int64 [count, 4]: entry [b, p] is the
+    operation (its index in `JITTER_OPERATIONS`) applied p-th to image b.
     """
     u = keyed.uniform((5, count), *key, "factor")
     low = [max(0.0, 1 - s) for s in strengths[:3]] + [-strengths[3]]
@@ -198,14 +187,14 @@ def random_color_jitter(
 
 
 def jitter_places(order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which images get which operation when, for `color_jitter`.
+    """Group images by the operation that each gets at each place of its order, for `color_jitter`.
 
     Args:
-        order: int [B, 4], each row a permutation: the operation done p-th to an image.
+        order: int64 [B, 4], each row a permutation: the operation applied p-th to an image.
 
     Returns:
-        places int64 [4, B], for each place the images sorted by the operation they get there, and counts int [4, 4], how
-        many images get each operation at each place. The counts stay on the host, so that nothing waits for a device.
+        places, int64 [4, B]: for each place, the images sorted by the operation they get there; and counts, int [4, 4]: for each place, the
+        number of images that get each operation. The counts stay on the host, so that nothing waits for a device.
     """
     places = np.argsort(order.T, axis=1, kind="stable")
     return places, np.stack([np.bincount(place, minlength=len(JITTER_OPERATIONS)) for place in order.T])
@@ -214,10 +203,9 @@ def jitter_places(order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def color_jitter(
     images: torch.Tensor, factors: torch.Tensor, places: torch.Tensor | np.ndarray, counts: np.ndarray
 ) -> torch.Tensor:
-    """Apply the four operations to each image [B, 3, H, W] with its own factors [B, 4], in its own order.
+    """Apply the four operations to images [B, 3, H, W] in [0, 1], each with its own factors [B, 4] and in its own order.
 
-    Args:
-        places, counts: of `jitter_places`; places may be a tensor.
+    `places` and `counts` are what `jitter_places` returns; `places` may be a tensor. Returns [B, 3, H, W].
     """
     images, places = images.clone(), torch.as_tensor(places, device=images.device)
     for place, numbers in zip(places, counts.tolist()):

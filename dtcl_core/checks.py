@@ -1,4 +1,4 @@
-"""Values are checked where they enter, and refused in one sentence that names them; inside, code trusts them."""
+"""Checks of values that users give: a wrong one is refused in one sentence that names it and what is accepted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def is_finite(value: Real) -> bool:
-    """Whether a number is finite as a float: an integer may be too large to be one."""
+    """Whether a number is finite as a float; an integer may be too large for one."""
     try:
         return math.isfinite(value)
     except OverflowError:
@@ -26,10 +26,9 @@ def shown(value: Any) -> str:
 
 
 def closest(name: Any, known: Iterable[str]) -> str:
-    """A question whether the known name most like `name` was meant, to be put behind it; empty if none is like it."""
-    found = (
-        difflib.get_close_matches(name, [k for k in known if isinstance(k, str)], 1) if isinstance(name, str) else []
-    )
+    """" (did you mean ...?)", with the known name that is most like `name`; empty if none is like it."""
+    names = [other for other in known if isinstance(other, str) and isinstance(name, str)]
+    found = difflib.get_close_matches(name, names, 1) if names else []
     return f" (did you mean {found[0]!r}?)" if found else ""
 
 
@@ -39,8 +38,7 @@ def checked_number(
     """`value` as a plain int or float.
 
     Args:
-        name: how the message calls it.
-        value: what was given.
+        name, value: what it is called, and what was given.
         low, high: the range accepted.
         above: whether `low` itself is refused.
         integer: whether only whole numbers are accepted.
@@ -49,8 +47,7 @@ def checked_number(
         ValueError: naming the value and what is accepted.
     """
     good = type(value) in (int, float) or isinstance(value, Real) and not isinstance(value, bool)
-    good = good and is_finite(value)
-    good = good and (value > low if above else value >= low) and value <= high
+    good = good and is_finite(value) and (value > low if above else value >= low) and value <= high
     if good and integer and not isinstance(value, Integral):
         good = float(value).is_integer()
     if not good:
@@ -61,9 +58,10 @@ def checked_number(
 
 
 def checked_choice(name: str, value: Any, accepted: tuple[Any, ...] | list[Any]) -> Any:
-    """`value`, or a ValueError that names it and what is accepted (True is not 1 here)."""
-    if not any(value is a or (type(value) is type(a) and value == a) for a in accepted):
-        raise ValueError(
-            f"{name} must be one of {', '.join(map(repr, accepted))}, got {shown(value)}{closest(value, accepted)}."
-        )
-    return value
+    """The accepted value that `value` is, or a ValueError that names both (1 is 1.0 here, and True is not 1)."""
+    for choice in accepted:
+        numbers = all(isinstance(x, Real) and not isinstance(x, bool) for x in (value, choice))
+        if value is choice or ((numbers or type(value) is type(choice)) and value == choice):
+            return choice
+    known = ", ".join(map(repr, accepted))
+    raise ValueError(f"{name} must be one of {known}, got {shown(value)}{closest(value, accepted)}.")

@@ -1,15 +1,14 @@
-"""What a result is the result *of*: `Protocol` (all that a study fixes) and `Run` (what it varies).
+"""What a run is: `Protocol`, all that a study holds fixed, and `Run`, what it varies.
 
-Both are frozen and hashable and refuse values that make no sense, so everything downstream may trust them. A run's
-`key` is a hash of its canonical form and names its row in the results store for ever. Three rules let the project grow
-without orphaning a row:
+Both are frozen and refuse values that make no sense, so that everything else may trust them. A run's `key` is a hash of its
+canonical form and names its row in the results for ever. So that no key changes while the project grows,
 
-- every field in the first version is written into the key, so a default may change later without touching old keys;
-- a field added later carries ``metadata={"as_before": value}`` and is left out of the key at that value; a stored row that
+- every field of the first version is written into the key, whatever its default;
+- a field added later has ``metadata={"as_before": value}``: it is left out of the key at that value, and a stored row that
   lacks it is read with that value, whatever the default is by then;
-- fields that a method does not use are null, and `REVISION` marks a change of meaning that no field shows.
+- `REVISION` marks a change of meaning that no field shows.
 
-Comments beside a field that say "open" mean: not stated in the paper; chosen because ...
+A comment beside a field that says "open" means: not stated in the paper; chosen because ...
 """
 
 from __future__ import annotations
@@ -37,94 +36,74 @@ HYPERPARAMETERS = ("tau_alpha", "tau_beta", "lambda_")
 METRICS = ("validation", "test_id", "test_ood", "d_test_id")  # what is measured of a run; `evaluate` says how
 
 
-def choice(default: Any, *others: Any, **metadata: Any) -> Any:
-    """A field that takes one of the values given."""
-    return field(default=default, metadata={"choices": (default, *others), **metadata})
+def choice(*accepted: Any, **metadata: Any) -> Any:
+    """A field that takes one of these values; the first is the default."""
+    check = lambda name, value: checked_choice(name, value, accepted)
+    return field(default=accepted[0], metadata={"check": check, "choices": accepted, **metadata})
 
 
-def number(default: Any, low: float = 0.0, high: float = math.inf, above: bool = False, **metadata: Any) -> Any:
-    """A field that takes a number in [low, high], or in (low, high] where `above` is set; an integer if the default is."""
-    spec = {"low": low, "high": high, "above": above, "integer": isinstance(default, int)}
-    return field(default=default, metadata={"range": spec, **metadata})
-
-
-def numbers(
-    default: tuple, low: float = 0.0, high: float = math.inf, length: int | None = None, **metadata: Any
+def number(
+    default: Any, low: float = 0.0, high: float = math.inf, above: bool = False, integer: bool = False, **metadata: Any
 ) -> Any:
+    """A field that takes a number in [low, high] (in (low, high] if `above`), and None if that is the default."""
+    spec: dict[str, Any] = {"low": low, "high": high, "above": above, "integer": integer or isinstance(default, int)}
+    optional = default is None
+    check = lambda name, value: None if optional and value is None else checked_number(name, value, **spec)
+    return field(default=default, metadata={"check": check, "range": spec, **metadata})
+
+
+def numbers(default: tuple, low: float = 0.0, high: float = math.inf, length: int | None = None) -> Any:
     """A field that takes a tuple of numbers, each in [low, high]; integers if the default's are."""
-    spec = {"low": low, "high": high, "integer": isinstance(default[0], int)}
-    return field(default=default, metadata={"each": spec, "length": length, **metadata})
+    spec: dict[str, Any] = {"low": low, "high": high, "integer": isinstance(default[0], int)}
+
+    def check(name: str, value: Any) -> tuple[float, ...]:
+        if not isinstance(value, (tuple, list)) or not value or (length and len(value) != length):
+            raise ValueError(f"{name} must be {length or 'one or more'} numbers, got {value!r}.")
+        return tuple(checked_number(f"each of {name}", each, **spec) for each in value)
+
+    return field(default=default, metadata={"check": check, "each": spec, "length": length})
 
 
 def compact(content: Mapping[str, Any]) -> str:
-    """Plain values as the shortest JSON, in the order of their names: what keys are made of."""
+    """Plain values as the shortest JSON, sorted by name: what keys are made of."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-# The fields of a class; thousands of runs ask for them.
-fields_of: Callable[[type], tuple[dataclasses.Field, ...]] = cache(dataclasses.fields)
+def _about_fields(kind: type, what: str) -> tuple[tuple[str, Any], ...]:
+    """The fields of a dataclass whose metadata has an entry, by name, with that entry."""
+    return tuple((f.name, f.metadata[what]) for f in dataclasses.fields(kind) if what in f.metadata)
 
 
-def check_of(f: dataclasses.Field) -> Callable[[Any], Any] | None:
-    """What a field's value must pass, and comes out of as it is kept; None for a field that may hold anything."""
-    name, about = f.name, f.metadata
-    if "choices" in about:
-        return lambda value: checked_choice(name, value, about["choices"])
-    if "range" in about:
-        return lambda value: checked_number(name, value, **about["range"])
-    if "optional" in about:
-        return lambda value: None if value is None else checked_number(name, value, **about["optional"])
-    if "each" in about:
-
-        def check(value: Any) -> tuple[float, ...]:
-            length = about["length"]
-            if not isinstance(value, (tuple, list)) or not value or (length and len(value) != length):
-                raise ValueError(f"{name} must be {length or 'one or more'} numbers, got {value!r}.")
-            return tuple(checked_number(f"each of {name}", v, **about["each"]) for v in value)
-
-        return check
-    return None
-
-
-def _checks(kind: type) -> tuple[tuple[str, Callable[[Any], Any]], ...]:
-    """The fields of a class that are checked, and how."""
-    return tuple((f.name, check) for f in fields_of(kind) if (check := check_of(f)) is not None)
-
-
-checks_of: Callable[[type], tuple[tuple[str, Callable[[Any], Any]], ...]] = cache(_checks)
+about_fields: Callable[[type, str], tuple[tuple[str, Any], ...]] = cache(_about_fields)
 
 
 @dataclass(frozen=True)
 class Checked:
-    """Checks and normalises the fields of a frozen dataclass against their metadata."""
+    """A frozen dataclass whose fields are checked and normalised as their metadata says."""
 
     def __post_init__(self) -> None:
-        for name, check in checks_of(type(self)):
-            object.__setattr__(self, name, check(getattr(self, name)))
+        for name, check in about_fields(type(self), "check"):
+            object.__setattr__(self, name, check(name, getattr(self, name)))
 
     def canonical(self) -> dict[str, Any]:
         """The fields that make up the key: all but those added later that stand at their "as before" value."""
-        return {
-            f.name: getattr(self, f.name)
-            for f in fields_of(type(self))
-            if "as_before" not in f.metadata or getattr(self, f.name) != f.metadata["as_before"]
-        }
+        left_out = {name for name, value in about_fields(type(self), "as_before") if getattr(self, name) == value}
+        return {name: getattr(self, name) for name in self.__dataclass_fields__ if name not in left_out}
 
 
 @dataclass(frozen=True)
 class Protocol(Checked):
     """Everything a study holds fixed: data, views, encoder, optimisation, discriminator, probes and baselines.
 
-    Defaults follow the paper where it speaks. Each open choice says why it stands where it does; all of them can be
-    changed, and a changed protocol gives its runs other keys.
+    Defaults follow the paper where it speaks; comments say why open choices stand where they do. A changed protocol gives its
+    runs other keys.
 
-    Some things the paper leaves open are fixed in the code, because a field would buy little: both views pass the
-    encoder as one batch (one batch norm over both); a batch-level discriminator is fitted on both views, one fitted on views
-    sees the anchor's; training and Test-ID images alternate between the domains, which balances them exactly; a digit keeps
-    its colour throughout; MMD is squared, in its biased estimate, with a sum of Gaussian kernels; the adversary of DANN is
-    linear on raw embeddings, starts at zero and takes a step of its own Adam with each of the encoder's, at a learning rate
-    that decays alike; Adam and batch norm keep PyTorch's other defaults; one coin decides all four operations of colour
-    jitter for a view, whose order is drawn for each image.
+    Some things the paper leaves open are fixed in the code: both views pass the encoder as one batch (one batch norm over
+    both); a batch-level discriminator is fitted on both views, one fitted on views sees the anchor's; training and Test-ID
+    images alternate between the domains, which balances them exactly; a digit keeps its colour throughout; MMD is squared, in
+    its biased estimate, with a sum of Gaussian kernels; the adversary of DANN is linear, starts at zero and takes a step of
+    its own Adam with each of the encoder's, at a learning rate that decays alike; Adam and batch norm keep PyTorch's other
+    defaults; one coin decides all four operations of colour jitter for a view, whose order is drawn for each image.
 
     Raises:
         ValueError: for a value that a field does not take; the message names the field and what it accepts.
@@ -159,13 +138,13 @@ class Protocol(Checked):
 
     # --- encoder ------------------------------------------------------------------------------------------------
     # Paper: three blocks of convolution, batch norm, dropout and ReLU, then one linear layer to 16 dimensions.
-    # open: widths; narrow, because every run costs in proportion. Calibrated on one seed: twice as wide fits no better.
+    # open: widths; narrow, because every run costs in proportion.
     channels: tuple[int, ...] = numbers((16, 16, 32), low=1)
     kernel_size: int = number(3, low=1, high=27)
     # open: strided convolutions cost a quarter of convolution then pooling.
     downsampling: str = choice("stride", "max_pool", "average_pool")
-    # open: calibrated (chapter `calibration`): of 0, 0.05, 0.1, 0.25 and 0.5 the rule takes 0.1, under which standard CL comes
-    # nearest to what is reported; each unit alone as nn.Dropout does, or whole channels as nn.Dropout2d.
+    # open: a stand-in until the rule of `dtcl_study.readings` chooses; each unit alone as nn.Dropout does, or whole channels as
+    # nn.Dropout2d.
     dropout: float = number(0.1, high=0.95)
     dropout_kind: str = choice("element", "channel")
     # open: the order in which the paper lists them. (Dropout and ReLU commute; batch norm and ReLU do not.)
@@ -220,7 +199,7 @@ class Protocol(Checked):
     nested_labels: bool = choice(True, False, probe=True)
     # open: the paper's accuracies at 1 and 10 % stand on one draw of labels, or do not say. Of more draws the mean is the metric.
     label_draws: int = number(20, low=1, high=1000, probe=20, as_before=1)
-    # open: domain labels cost nothing, so the domain probe is trained on the whole training set.
+    # open: "label_subset" fits the domain's probe on the images whose digit labels are used, as the digits' probes.
     domain_probe_data: str = choice("train", "label_subset", probe="train")
 
     # --- baselines ----------------------------------------------------------------------------------------------
@@ -233,12 +212,12 @@ class Protocol(Checked):
     dann_schedule: str = choice("constant", "ganin")
     dann_learning_rate: float = number(1e-3, above=True)
     # open: beside a loss that ignores length, a reversed gradient inflates raw embeddings; "l2" shows the adversary directions.
-    # DANN's own validation accuracy decides (chapter `calibration`).
+    # DANN's own validation accuracy was higher with it.
     dann_features: str = choice("l2", "raw", as_before="raw")
 
     @cached_property
     def text(self) -> str:
-        """Its canonical form as JSON: thousands of runs share a protocol, and its text is a part of each key."""
+        """Its canonical form as JSON, a part of the key of each of its runs."""
         return compact(self.canonical())
 
     def __post_init__(self) -> None:
@@ -248,46 +227,32 @@ class Protocol(Checked):
             if low > high:
                 raise ValueError(f"{name} must be a range (low, high), got {(low, high)!r}.")
         if self.blur_kernel % 2 == 0 or self.kernel_size % 2 == 0:
-            raise ValueError(
-                f"kernels must be odd, got blur_kernel={self.blur_kernel}, kernel_size={self.kernel_size}."
-            )
-        if sum(self.split_sizes) > NUM_DIGITS or int(min(LABEL_FRACTIONS) * self.split_sizes[0]) < 2:
-            raise ValueError(
-                f"split_sizes must sum to at most {NUM_DIGITS} and hold 200 or more training images, so that 1 % are two "
-                f"labels or more, got {self.split_sizes!r}."
-            )
+            told = f"blur_kernel={self.blur_kernel}, kernel_size={self.kernel_size}"
+            raise ValueError(f"kernels must be odd, got {told}.")
+        train = self.split_sizes[0]
+        if sum(self.split_sizes) > NUM_DIGITS or int(min(LABEL_FRACTIONS) * train) < 2:
+            accepted = f"sum to at most {NUM_DIGITS} and start with 200 or more, so that 1 % are two labels"
+            raise ValueError(f"split_sizes must {accepted}, got {self.split_sizes!r}.")
         if self.jitter_strengths[3] > 0.5:
-            raise ValueError(
-                f"the hue's strength, last of jitter_strengths, must be <= 0.5, got {self.jitter_strengths!r}."
-            )
-        if self.batch_size > self.split_sizes[0]:
-            raise ValueError(
-                f"batch_size must be at most the {self.split_sizes[0]} training images, got {self.batch_size}."
-            )
+            given = self.jitter_strengths
+            raise ValueError(f"the hue's strength, last of jitter_strengths, must be <= 0.5, got {given!r}.")
+        if self.batch_size > train:
+            raise ValueError(f"batch_size must be at most the {train} training images, got {self.batch_size}.")
 
 
-_FIXED_PROBES = {f.name: f.metadata["probe"] for f in dataclasses.fields(Protocol) if "probe" in f.metadata}
+_FIXED_PROBES = dict(about_fields(Protocol, "probe"))
 
 
+@cache
 def protocol_hash(protocol: Protocol) -> str:
     """Eight hexadecimal digits of all that a protocol fixes, by which tables tell protocols apart."""
     return hashlib.sha256(json.dumps(protocol.canonical(), sort_keys=True).encode()).hexdigest()[:8]
 
 
-def optional_number(low: float, above: bool = False, integer: bool = False) -> Any:
-    """A field that takes a number >= low (> low where `above` is set), or None."""
-    return field(default=None, metadata={"optional": {"low": low, "above": above, "integer": integer}})
-
-
-def as_before(kind: type[Checked]) -> dict[str, Any]:
-    """What the fields that were added later stand at in rows that lack them."""
-    return {f.name: f.metadata["as_before"] for f in dataclasses.fields(kind) if "as_before" in f.metadata}
-
-
 @cache
 def stored_protocol(text: str) -> Protocol:
-    """The protocol of these fields, as JSON: made and checked once for the thousands of rows that share it."""
-    return Protocol(**json.loads(text))
+    """The protocol of these stored fields, as JSON; one object for the thousands of rows that share it."""
+    return Protocol(**{**dict(about_fields(Protocol, "as_before")), **json.loads(text)})
 
 
 @dataclass(frozen=True)
@@ -304,8 +269,7 @@ class Run(Checked):
         discriminator: "global" (default) or "batch"; domain-weighted methods only.
         projector, projector_dim: None, "linear" or "mlp", and the projector's output dimension.
         protocol: what the study holds fixed.
-        replicate: tells trainings of one and the same run apart, 0 for the first. It decides nothing: what replicates differ by
-            is rounding alone, which is what any other difference is held against.
+        replicate: tells repeated trainings of the same run apart, 0 for the first; they differ by rounding alone.
 
     Raises:
         ValueError: for values out of range, a field the method does not use, or one it needs and lacks.
@@ -313,13 +277,13 @@ class Run(Checked):
 
     method: str = "standard"
     tau_alpha: float = number(0.1, above=True)
-    tau_beta: float | None = optional_number(0.0)
-    lambda_: float | None = optional_number(0.0)
+    tau_beta: float | None = number(None)
+    lambda_: float | None = number(None)
     sigma: float = number(50.0)
     seed: int = number(0)
     discriminator: str | None = choice(None, "global", "batch")
     projector: str | None = choice(None, "linear", "mlp")
-    projector_dim: int | None = optional_number(1, integer=True)
+    projector_dim: int | None = number(None, low=1, integer=True)
     protocol: Protocol = field(default_factory=Protocol)
     replicate: int = number(0, as_before=0)
 
@@ -336,10 +300,9 @@ class Run(Checked):
                 raise ValueError(f"method {self.method!r} needs {name}.")
             if name not in uses and value is not None:
                 raise ValueError(f"method {self.method!r} does not use {name}, got {value!r}.")
-        if (self.projector is None) != (self.projector_dim is None):
-            raise ValueError(
-                f"projector and projector_dim go together, got {self.projector!r} and {self.projector_dim!r}."
-            )
+        head = self.projector, self.projector_dim
+        if (head[0] is None) != (head[1] is None):
+            raise ValueError(f"projector and projector_dim go together, got {head[0]!r} and {head[1]!r}.")
         if not isinstance(self.protocol, Protocol):
             raise ValueError(f"protocol must be a Protocol, got {self.protocol!r}.")
 
@@ -349,9 +312,9 @@ class Run(Checked):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Run:
-        """Rebuild a run from `to_dict` (also after a trip through JSON)."""
-        protocol = stored_protocol(json.dumps({**as_before(Protocol), **values["protocol"]}))
-        return cls(**{**as_before(cls), **values, "protocol": protocol})
+        """Rebuild a run from `to_dict`, also after a trip through JSON."""
+        protocol = stored_protocol(json.dumps(values["protocol"]))
+        return cls(**{**dict(about_fields(cls, "as_before")), **values, "protocol": protocol})
 
     @cached_property
     def key(self) -> str:
@@ -362,12 +325,12 @@ class Run(Checked):
 
     @property
     def training(self) -> Run:
-        """The run with fixed probes: runs that share it are trained once, and each is probed in its own way."""
+        """The run with its probes at fixed values: runs that share it are trained once."""
         return self._probed(_FIXED_PROBES)
 
     @property
     def training_keys(self) -> tuple[str, str]:
-        """The keys by which a file of encoders may name this run's training: today's, and that of one draw of labels."""
+        """The keys by which a file of encoders may name this run's training: today's, and the one before `label_draws` came."""
         return self.training.key, self._probed({**_FIXED_PROBES, "label_draws": 1}).key
 
     def _probed(self, probes: Mapping[str, Any]) -> Run:
@@ -376,8 +339,6 @@ class Run(Checked):
         return dataclasses.replace(self, protocol=dataclasses.replace(self.protocol, **probes))
 
     def __str__(self) -> str:
-        parts = [
-            f"{n}={getattr(self, n):g}" for n in ("tau_alpha", "tau_beta", "lambda_") if getattr(self, n) is not None
-        ]
+        parts = [f"{n}={getattr(self, n):g}" for n in HYPERPARAMETERS if getattr(self, n) is not None]
         parts += [f"{n}={getattr(self, n)}" for n in ("discriminator", "projector", "replicate") if getattr(self, n)]
         return f"{self.method}({', '.join(parts)}, sigma={self.sigma:g}, seed={self.seed})"

@@ -1,9 +1,8 @@
 """Coloured MNIST: two digits in several colour domains, the data set of the paper's section 3.
 
-A gray digit gets one colour, drawn from N(mu_d, sigma^2) a channel, where d is the digit's domain; the background stays
-black. So an image is the outer product of a gray image and a colour, and this module keeps the two apart: `gray` and
-`colors` are all that the engine uploads. Training and Test-ID images share the training domains (red and blue),
-validation images are purple and Test-OOD images green.
+Each gray digit gets one colour, with each channel drawn from N(mu_d, sigma^2), where d is the digit's domain; the background stays
+black. An image is therefore the outer product of a gray image and a colour, and the engine uploads only these two. Training and Test-ID
+images have the training domains (red and blue), validation images are purple and Test-OOD images are green.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ COLORS = {
 
 
 class Split(NamedTuple):
-    """One split of the data: images [N, 3, 28, 28] float32 in [0, 1] (beyond it with colours that are not clipped), labels [N] int64, domains [N] int64."""
+    """One split: images [N, 3, 28, 28] float32 (in [0, 1] if colours are clipped), labels [N] int64, domains [N] int64."""
 
     images: torch.Tensor
     labels: torch.Tensor
@@ -48,11 +47,7 @@ class Split(NamedTuple):
 
 
 def read_verified(path: Path | None = None) -> dict[str, np.ndarray]:
-    """Read the packaged digits (or a copy at `path`) and refuse a file that is not byte for byte the known one.
-
-    Raises:
-        ValueError: if the SHA-256 of the file is not `MNIST_3V5_SHA256`; nothing of such a file is used.
-    """
+    """Read the packaged digits, or a copy at `path`; raise ValueError unless its SHA-256 is `MNIST_3V5_SHA256`."""
     source = Path(path) if path is not None else resources.files("dtcl_core") / "mnist_3v5.npz"
     content = source.read_bytes()
     found = hashlib.sha256(content).hexdigest()
@@ -68,9 +63,9 @@ def read_verified(path: Path | None = None) -> dict[str, np.ndarray]:
 def load_digits(
     digits: tuple[int, ...], root: str | None = None, download: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Gray images [N, 28, 28] uint8 and labels [N] (the position in `digits`) from MNIST's training file.
+    """Gray images [N, 28, 28] uint8 and labels [N] (positions in `digits`) from MNIST's training file.
 
-    Threes and fives are packaged; other digits come from a copy of MNIST that torchvision finds (or downloads) at `root`.
+    Threes and fives are packaged. Others need `root`, the folder of torchvision's copy of MNIST, or raise ValueError.
     """
     if root is None:
         if set(digits) != {3, 5}:
@@ -91,7 +86,7 @@ def load_digits(
 
 
 def domain_color(domain: str | Sequence[float]) -> tuple[float, float, float]:
-    """The mean colour of a domain, given its name in `COLORS` or an RGB triple in 0..255."""
+    """Mean colour of a domain, given as a name in `COLORS` or an RGB triple in 0..255; raises ValueError for anything else."""
     if isinstance(domain, str):
         if domain not in COLORS:
             raise ValueError(f"unknown domain {domain!r}: known are {', '.join(COLORS)}, or an RGB triple in 0..255.")
@@ -103,7 +98,7 @@ def domain_color(domain: str | Sequence[float]) -> tuple[float, float, float]:
 
 
 def to_pixel_range(colors: np.ndarray, clipping: str) -> np.ndarray:
-    """Bring normal draws into 0..255: "clip" them, let them "wrap" as a cast to uint8 would, or leave them ("none")."""
+    """Bring normally distributed colours into 0..255: "clip", "wrap" as a cast to uint8 does, or "none" to leave them."""
     if clipping == "none":
         return colors
     if clipping == "clip":
@@ -114,18 +109,18 @@ def to_pixel_range(colors: np.ndarray, clipping: str) -> np.ndarray:
 
 
 class ColoredDigits:
-    """The paper's data set for one seed: which digit is in which split, its domain and its colour.
+    """The paper's data set for one seed: the split, the domain and the colour of each digit.
 
     Args:
-        sigma: standard deviation of the colour in each channel, in units of 0..255; at least 0.
-        seed: the seed of the splits, domains and colours (non-negative). Colours of different sigma share their draws.
+        sigma: standard deviation of each colour channel, in units of 0..255; at least 0.
+        seed: of the splits, domains and colours; at least 0. Data sets that differ only in sigma share their random draws.
         digits: the classes; label c is ``digits[c]``.
-        training_domains: names in `COLORS` or RGB triples; domain index d is the position here.
-        validation_domain, test_domain: likewise; their indices follow those of the training domains.
+        training_domains: names in `COLORS` or RGB triples; the index of a domain is its position here.
+        validation_domain, test_domain: a name or a triple each; their indices follow those of the training domains.
         color_clipping: "clip", "wrap" or "none"; see `to_pixel_range`.
-        stratified: keep the classes' proportions equal across the splits.
-        sizes: images in train, validation, test_id, test_ood; None means the paper's for its digits, else 60/10/10/20 %.
-        root, download: where torchvision finds (or puts) the whole of MNIST; needed for digits other than 3 and 5.
+        stratified: keep the class proportions equal across the splits.
+        sizes: images in train, validation, test_id, test_ood. None means the paper's sizes for digits 3 and 5, else 60/10/10/20 %.
+        root, download: folder of torchvision's copy of MNIST, and whether to download it; needed for digits other than 3 and 5.
 
     Raises:
         ValueError: for a negative sigma or seed, unknown domains or digits, or sizes larger than the data.
@@ -186,7 +181,7 @@ class ColoredDigits:
         return interleave_classes(order, labels) if stratified else order
 
     def index(self, split: str) -> np.ndarray:
-        """Positions [N] of a split's images among the digits loaded (for the packaged ones: of `train_images`)."""
+        """Positions [N] of a split's images among the loaded digits (the packaged ones: in `train_images`)."""
         if split not in self._index:
             raise ValueError(f"unknown split {split!r}: the splits are {', '.join(SPLITS)}.")
         return self._index[split]
@@ -196,7 +191,7 @@ class ColoredDigits:
         return torch.from_numpy(self._images[self.index(split)]).float() / 255
 
     def colors(self, split: str) -> torch.Tensor:
-        """Colours [N, 3], float32 in [0, 1] unless they are not clipped."""
+        """Colours [N, 3], float32; in [0, 1] unless `color_clipping` is "none"."""
         self.index(split)
         return torch.from_numpy(self._color[split]).float()
 
@@ -205,24 +200,24 @@ class ColoredDigits:
         return torch.from_numpy(self._labels[self.index(split)].astype(np.int64))
 
     def domains(self, split: str) -> torch.Tensor:
-        """Domain of each image [N], int64: training domains first, then validation, then test."""
+        """Domain index of each image [N], int64: training domains first, then validation, then test."""
         self.index(split)
         return torch.from_numpy(self._domain[split].astype(np.int64))
 
     def split(self, name: str) -> Split:
-        """One of "train", "validation", "test_id", "test_ood", coloured."""
+        """The coloured images, labels and domains of "train", "validation", "test_id" or "test_ood"."""
         return Split(colorize(self.gray(name), self.colors(name)), self.labels(name), self.domains(name))
 
     def label_subset(
         self, fraction: float, *, stratified: bool = False, nested: bool = True, draw: int = 0
     ) -> np.ndarray:
-        """Positions [n] of the training images whose digit label may be used: ``int(fraction * N)`` of them.
+        """Positions [n] of the training images whose digit label may be used, where n is ``int(fraction * N)``.
 
         Args:
             fraction: in (0, 1]; the paper uses 0.01, 0.1 and 1 (69, 693 and 6,930 labels).
-            stratified: draw each class in proportion.
-            nested: a smaller subset is part of every larger one.
-            draw: which of the ways to draw them.
+            stratified: keep the class proportions.
+            nested: make each smaller subset part of every larger one.
+            draw: number of the random draw; another number gives another subset.
 
         Raises:
             ValueError: if the fraction is out of range or leaves fewer images than classes.
@@ -239,7 +234,7 @@ class ColoredDigits:
 
 
 def interleave_classes(order: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Rearrange `order` so that every stretch of it holds its share of each class."""
+    """Reorder `order` so that every stretch of it holds the classes in their overall proportions."""
     place = np.empty(len(labels))
     for c in np.unique(labels):
         members = order[labels[order] == c]
@@ -248,5 +243,5 @@ def interleave_classes(order: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def colorize(gray: torch.Tensor, colors: torch.Tensor) -> torch.Tensor:
-    """Outer product of gray images [..., H, W] and colours [..., 3]: [..., 3, H, W]."""
+    """Outer product [..., 3, H, W] of gray images [..., H, W] and colours [..., 3]."""
     return colors[..., :, None, None] * gray[..., None, :, :]

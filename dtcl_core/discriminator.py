@@ -1,7 +1,7 @@
-"""How likely two embeddings are to share a domain: posteriors of a linear classifier, and the weights w_ij from them.
+"""The linear domain discriminator, and the probability w_ij that two embeddings share a domain.
 
-The discriminator looks at the encoder's current embeddings and never talks back: its fit is detached. It is fitted on
-all training images at the start of an epoch (global) or on each batch anew (batch); appendix C of the paper.
+The discriminator is fitted to detached embeddings, so its fit sends the encoder no gradient. A global one is fitted to all training
+images at the start of an epoch, a batch one anew to each batch (appendix C of the paper).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FEATURES = ("l2", "raw")
 
 
 def features(z: Tensor, kind: str) -> Tensor:
-    """Embeddings [..., N, k] as a linear model sees them: "raw", or "l2" (scaled to unit length)."""
+    """Embeddings [..., N, k] as the classifier sees them: "raw", or "l2" (scaled to unit length); raises ValueError for another kind."""
     if kind == "raw":
         return z
     if kind == "l2":
@@ -27,16 +27,16 @@ def features(z: Tensor, kind: str) -> Tensor:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fitted linear discriminator, and what it sees of an embedding; see `features`.
+    """A fitted linear discriminator; `kind` is what it sees of an embedding, see `features`.
 
-    Its contract is that of all fitted discriminators here and in `nn`: `predict_proba`.
+    All fitted discriminators, here and in `nn`, have the method `predict_proba`.
     """
 
     model: logistic.LogisticModel
     kind: str = "raw"
 
     def predict_proba(self, z: Tensor) -> Tensor:
-        """Domain posteriors [..., M, N_D] of embeddings z [..., M, k]; their gradient reaches z."""
+        """Domain posteriors [..., M, N_D] of embeddings z [..., M, k]; gradients reach z."""
         return self.model.predict_proba(features(z, self.kind))
 
 
@@ -50,13 +50,13 @@ def fit(
     steps: int | None = None,
     learning_rate: float = 0.01,
 ) -> Fitted:
-    """Fit a linear domain discriminator to each run's embeddings.
+    """Fit a linear domain discriminator to each run's embeddings; returns a `Fitted`.
 
     Args:
-        z: [..., N, k] embeddings; detached.
+        z: [..., N, k] embeddings, which are detached.
         domains: [..., N] domain of each, in range(num_domains).
         num_domains: N_D, at least 2.
-        l2: penalty, > 0; see `logistic.fit`, as for `steps` and `learning_rate`.
+        l2, steps, learning_rate: see `logistic.fit`.
         kind: what the classifier sees of an embedding; see `features`.
     """
     seen = features(z, kind)
@@ -74,12 +74,12 @@ def same_domain_probability(
     Args:
         posterior: [..., N, D] domain probabilities of the negatives.
         domains: [..., N] known domains of the anchors; needed by "negatives".
-        weighting: "negatives" takes the anchor's domain as known, w_ij = P(D_j = d_i | z_j); "pairs" takes both as
-            uncertain, w_ij = sum_d P(D_i = d | z_i) P(D_j = d | z_j).
-        anchor_posterior: [..., N, D] domain probabilities of the anchors, for "pairs"; default: `posterior`.
+        weighting: "negatives" takes the anchor's domain as known, w_ij = P(D_j = d_i | z_j). "pairs" takes both domains as uncertain,
+            w_ij = sum_d P(D_i = d | z_i) P(D_j = d | z_j).
+        anchor_posterior: [..., N, D] domain probabilities of the anchors, for "pairs"; None means `posterior`.
 
     Returns:
-        w [..., N, N], rows the anchors, in [0, 1].
+        w [..., N, N] in [0, 1]; rows are anchors.
 
     Raises:
         ValueError: for an unknown weighting, or "negatives" without domains.

@@ -1,11 +1,11 @@
-"""The paper's encoder, as a stack: R networks of one shape that train side by side and never mix.
+"""The paper's encoder as a stack: R networks of one shape train side by side and share no parameters.
 
-Three blocks of convolution, batch norm, dropout and ReLU, then one linear layer. The stack's convolutions are one
-convolution with R groups, its batch norm is one batch norm over R x channels (which is exactly a batch norm a run), its
-linear layer one batched matrix product. Runs that look at the same images share the first convolution's input.
+A network is three blocks of convolution, batch norm, dropout and ReLU, then one linear layer. The stack computes all convolutions of a
+block as one with R groups, its batch norms as one over R x channels (exactly one batch norm for each run), and the linear layers as one
+batched matrix product. Runs that see the same images share the input of the first convolution.
 
-On a CPU that can, the blocks are code of our own (`trunk`). Where PyTorch's operators serve there, a large stack goes through
-the convolutions in *lanes*, a few runs at a time: pixels of very many channels spoil a CPU's caches.
+On CPUs with AVX-512 our own code computes the blocks (`trunk`). With PyTorch's operators, a CPU takes a large stack in *lanes*, a few runs
+at a time, because pixels of very many channels do not fit its caches.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Runs = slice | Tensor  # which runs: a stretch of them, or their indices
 
 
 def feature_sizes(protocol: Protocol) -> list[int]:
-    """Side of the square feature map that leaves each block."""
+    """Side of the square feature map after each block, in pixels; raises ValueError if a block would have none left."""
     sizes, size = [], IMAGE_SIZE
     for _ in protocol.channels:
         size = -(-size // 2) if protocol.downsampling == "stride" else size // 2
@@ -43,7 +43,7 @@ def feature_sizes(protocol: Protocol) -> list[int]:
 
 
 def dropout_shapes(protocol: Protocol) -> list[tuple[int, int, int]]:
-    """Shape (side, side, channels) of each block's dropout mask: (1, 1, channels) when whole channels are dropped."""
+    """Shape (side, side, channels) of each block's dropout mask; side is 1 when whole channels are dropped."""
     sizes = feature_sizes(protocol)
     if protocol.downsampling != "stride":  # dropout comes before the pooling
         sizes = [IMAGE_SIZE, *sizes[:-1]]
@@ -53,7 +53,7 @@ def dropout_shapes(protocol: Protocol) -> list[tuple[int, int, int]]:
 
 
 def initial(seeds: Sequence[int], shape: tuple[int, ...], fan_in: int, name: str) -> nn.Parameter:
-    """A parameter [R, *shape], uniform on +-1/sqrt(fan_in) as PyTorch's layers start, keyed by each run's seed."""
+    """A parameter [R, *shape], uniform on +-1/sqrt(fan_in) like PyTorch's layers, and drawn from each run's seed."""
     bound = 1.0 / math.sqrt(fan_in)
     drawn = {
         seed: torch.from_numpy(bound * (2 * keyed.uniform(shape, seed, "weights", name) - 1)) for seed in set(seeds)
@@ -62,10 +62,7 @@ def initial(seeds: Sequence[int], shape: tuple[int, ...], fan_in: int, name: str
 
 
 class _ReluDrop(torch.autograd.Function):
-    """``relu(x)`` with the units whose ceiling is 0 dropped, in one pass in place; its gradient is one pass too.
-
-    Ceilings are those of every unit of x [B, R C, h, w], or of each stream, [B, h, w, C], which `counts` runs share.
-    """
+    """``relu(x)`` and dropout in one in-place pass; ceilings (0 drops a unit) are [B, R C, h, w], or [B, h, w, C] for each stream."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, ceiling: Tensor | Sequence[Tensor], counts: Sequence[int]) -> Tensor:
@@ -87,17 +84,17 @@ class _ReluDrop(torch.autograd.Function):
 
 
 class Encoder(nn.Module):
-    """R encoders (with projector heads, if any), each initialised by its seed.
+    """R encoders, with projector heads if asked for, each initialised from its seed.
 
     Args:
-        seeds: one for each run; runs of a seed start from the same weights.
-        protocol: widths, kernel, dropout and the rest of the encoder's shape.
-        projector: None, "linear" or "mlp": the head between the embedding and the loss.
+        seeds: one for each run; runs with equal seeds start from the same weights.
+        protocol: the encoder's widths, kernel, dropout and the rest of its shape.
+        projector: the head between the embedding and the loss: None, "linear" or "mlp".
         projector_dim: the head's output dimension.
 
     Attributes:
-        dtype: of the convolutions and feature maps; the linear layers stay in the parameters' own, float32.
-        trunk: what computes the blocks instead of PyTorch's operators; None for those.
+        dtype: of the convolutions and feature maps; the linear layers stay in float32.
+        trunk: computes the blocks in place of PyTorch's operators; None means PyTorch's operators.
     """
 
     def __init__(
@@ -113,7 +110,7 @@ class Encoder(nn.Module):
         kernel, before = protocol.kernel_size, 3
         self.convolutions, self.scales, self.shifts = nn.ParameterList(), nn.ParameterList(), nn.ParameterList()
         for block, width in enumerate(protocol.channels):
-            # No bias: a batch norm that follows at once takes it out again (where ReLU comes between, there is none either).
+            # No bias: batch norm would subtract it. With ReLU before the norm there is none either.
             fan_in = before * kernel * kernel
             self.convolutions.append(initial(seeds, (width, before, kernel, kernel), fan_in, f"conv{block}"))
             self.scales.append(nn.Parameter(torch.ones(self.runs, width)))
@@ -140,17 +137,14 @@ class Encoder(nn.Module):
         masks: Sequence[Sequence[Tensor]] | None = None,
         runs: Tensor | None = None,
     ) -> Tensor:
-        """Embeddings of images.
+        """Embeddings of images, float32 [R, B, embedding_dim].
 
         Args:
             images: V streams of images, [B, 3, 28, 28] each; with a trunk also `Tinted` or `Padded`.
-            counts: how many runs look at each stream, in order; they sum to R (or to the number of `runs`).
-            masks: for each block the dropout ceilings of the streams, [B, side, side, channels] each: 0 drops a unit,
-                infinity keeps it; with a trunk the bits of `Streams.dropout_masks`. None for no dropout.
-            runs: indices of the runs asked for; None means all. Only all runs' batch statistics are tracked.
-
-        Returns:
-            [R, B, embedding_dim], float32.
+            counts: number of runs that see each stream, in order; they sum to R, or to the number of `runs`.
+            masks: for each block the dropout ceilings of the streams, [B, side, side, channels] each: 0 drops a unit, infinity keeps it.
+                With a trunk, the bits of `Streams.dropout_masks`. None means no dropout.
+            runs: indices of the runs to compute; None means all. Running statistics are updated only for None.
         """
         weight, bias = self._of(self.weight, runs), self._of(self.bias, runs)
         looks: Any = images  # with a trunk a sequence, without one no `Tinted`
@@ -168,7 +162,7 @@ class Encoder(nn.Module):
         masks: Sequence[Sequence[Tensor]] | None,
         runs: Tensor | None,
     ) -> Tensor:
-        """What the linear layer sees, [R, B, side * side * channels]."""
+        """Input of the linear layer, [R, B, side * side * channels], computed by the trunk."""
         by_stream = [None] * len(counts) if masks is None else list(zip(*masks))
         sights = [trunk.sight(look, mask, self.training) for look, mask in zip(images, by_stream)]
         weights = [self._of(w, runs) for w in self.convolutions]
@@ -202,7 +196,7 @@ class Encoder(nn.Module):
         masks: Sequence[Sequence[Tensor]] | None,
         runs: Tensor | None,
     ) -> Tensor:
-        """What the linear layer sees, [R, B, side * side * channels], by PyTorch's operators."""
+        """Input of the linear layer, [R, B, side * side * channels], computed by PyTorch's operators."""
         looks = [stream for stream, count in enumerate(counts) for _ in range(count)]
         lanes = -(-len(looks) // CPU_LANE) if not is_accelerator(images[0].device) else 1
         lane = -(-len(looks) // lanes)  # as even as possible
@@ -216,7 +210,7 @@ class Encoder(nn.Module):
         return features[0] if len(features) == 1 else torch.cat(features)
 
     def project(self, z: Tensor) -> Tensor:
-        """Embeddings [R, B, k] through the projector head; as they are if there is none."""
+        """Embeddings [R, B, k] after the projector head; unchanged if there is no head."""
         for layer in range(0, len(self.head), 2):
             if layer:
                 if self.head_norm:
@@ -233,7 +227,7 @@ class Encoder(nn.Module):
     def _features(
         self, images: Sequence[Tensor], counts: Sequence[int], masks: Sequence[Sequence[Tensor]] | None, runs: Runs
     ) -> Tensor:
-        """What the linear layer sees of some runs, [R, B, side * side * channels]."""
+        """Input of the linear layer for some runs, [R, B, side * side * channels]."""
         x: Any = images  # one tensor from the first block on
         for block in range(len(self.convolutions)):
             x = self._block(block, x, counts, None if masks is None else masks[block], runs)
@@ -266,7 +260,7 @@ class Encoder(nn.Module):
     def _norm(self, block: int, x: Tensor, runs: Runs, dropping: bool) -> Tensor:
         mean, var = getattr(self, f"mean{block}"), getattr(self, f"var{block}")
         track = isinstance(runs, slice) or not self.training  # a slice is a view: what it tracks, the buffer keeps
-        # What dropout keeps is divided by the keep rate: here, where it costs nothing, for ReLU commutes with it.
+        # Dropout divides kept units by the keep rate. Done here, this is free; ReLU commutes with it.
         kept = 1 - self.protocol.dropout if dropping else 1.0
         return F.batch_norm(
             x,
@@ -284,6 +278,6 @@ class Encoder(nn.Module):
 
     @staticmethod
     def _ceiling(mask: Sequence[Tensor], counts: Sequence[int], like: Tensor) -> Tensor:
-        # Channels last, as the activations are, and written out for every run: far quicker than broadcasting.
+        # Channels last like the activations, and repeated for every run: much faster than broadcasting.
         wide = [m.to(like.dtype).repeat(1, 1, 1, count) for m, count in zip(mask, counts)]
         return (wide[0] if len(wide) == 1 else torch.cat(wide, -1)).permute(0, 3, 1, 2)

@@ -1,11 +1,11 @@
-"""From a trained stack to numbers: linear probes on frozen embeddings, for every run at once.
+"""Metrics of a trained stack: linear probes on frozen embeddings, for all runs at once.
 
-A digit probe is a logistic regression on the embeddings of 1, 10 or 100 % of the training images' labels; its accuracy
-on purple images is `validation`, on held-out red and blue ones `test_id`, on green ones `test_ood`. A second probe tells
-red from blue; its accuracy on held-out images is `d_test_id`, where 0.5 means that no domain is left to see.
+A digit probe is a logistic regression on the embeddings, fitted with 1, 10 or 100 % of the training images' labels. Its accuracy is
+`validation` on purple images, `test_id` on held-out red and blue ones, and `test_ood` on green ones. A domain probe separates red from
+blue; its accuracy on held-out images is `d_test_id`, and 0.5 means that the embeddings do not show the domain.
 
-Which labels are drawn moves an accuracy at 1 % of labels about as much as a seed does, so a protocol may ask for several draws
-(`Protocol.label_draws`): the metric is then their mean, and each draw's is kept beside it. At 100 % there is one draw only.
+At 1 % of labels, the choice of labels changes an accuracy about as much as the seed does. A protocol may therefore ask for several draws
+(`Protocol.label_draws`): the metric is their mean, and the value of each draw is kept. At 100 % there is one draw.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .pretrain import Stack
 
 
 def probe_features(embeddings: dict[str, Tensor], kind: str) -> dict[str, Tensor]:
-    """Embeddings [R, N, k] of each split as probes see them; "standardized" takes the training images' mean and spread."""
+    """Embeddings [R, N, k] of each split as probes see them; "standardized" uses the training images' mean and standard deviation."""
     if kind == "l2":
         return {split: F.normalize(z, dim=-1) for split, z in embeddings.items()}
     if kind == "standardized":
@@ -38,7 +38,7 @@ def probe_features(embeddings: dict[str, Tensor], kind: str) -> dict[str, Tensor
 def _probe(
     features: dict[str, Tensor], index: Tensor, target: Tensor, classes: int, l2: float
 ) -> logistic.LogisticModel:
-    """Fit a probe to the training examples at index [R, n]; target [R, N]."""
+    """Fit a probe to the training examples at index [R, n], with targets [R, N]."""
     chosen = features["train"].gather(1, index[..., None].expand(-1, -1, features["train"].shape[-1]))
     return logistic.fit(chosen, target.gather(1, index), classes, l2, watched=True)
 
@@ -56,12 +56,12 @@ def probe_metrics(
     Args:
         embeddings: of each split, [R, N, k].
         labels, domains: of each split, [R, N].
-        subsets: positions [R, n] of the training images whose label is used, by any name (a label fraction, say).
+        subsets: by any name (such as a label fraction), positions [R, n] of the training images whose labels are used.
         protocol: how the probes are fitted.
         num_domains: number of training domains.
 
     Returns:
-        For each subset, each of `METRICS` as fractions correct [R]; NaN for a run with embeddings that are not finite.
+        For each subset, each of `METRICS` as a fraction correct [R]; NaN for a run whose embeddings are not all finite.
     """
     features = probe_features(embeddings, protocol.probe_features)
     everything = torch.arange(labels["train"].shape[1], device=labels["train"].device).expand_as(labels["train"])
@@ -84,7 +84,7 @@ def probe_metrics(
 
 
 def evaluate(stack: Stack, runs: Sequence[Run] | None = None) -> dict[str, dict[str, dict[str, float | None]]]:
-    """Metrics of every run of a trained stack, by the run's key; see `measure`, which keeps the draws."""
+    """Metrics of every run of a trained stack, by run key: the means over the label draws of `measure`, which has the same arguments."""
     return {key: means(draws) for key, draws in measure(stack, runs).items()}
 
 
@@ -92,7 +92,7 @@ Draws = dict[str, dict[str, list[float | None]]]  # of a run, by label fraction 
 
 
 def means(draws: Draws) -> dict[str, dict[str, float | None]]:
-    """The mean over draws of labels; None where one is not finite."""
+    """The mean over label draws; None if the value of a draw is None."""
     return {
         fraction: {
             name: None if None in values else sum(values) / len(values)  # type: ignore[arg-type]
@@ -103,16 +103,16 @@ def means(draws: Draws) -> dict[str, dict[str, float | None]]:
 
 
 def measure(stack: Stack, runs: Sequence[Run] | None = None) -> dict[str, Draws]:
-    """Metrics of every run of a trained stack, by the run's key, at each draw of labels.
+    """Metrics of every run of a trained stack, by run key, at each draw of labels.
 
     Args:
         stack: a trained stack.
-        runs: runs whose training (`Run.training`) is that of one in the stack, each to be probed as its protocol says;
-            None means those of the stack.
+        runs: runs to probe, each as its own protocol says; the stack must hold a run with the same training (`Run.training`). None
+            means the runs of the stack.
 
     Returns:
-        For each `run.key`, a dict from label fraction ("0.01", "0.1", "1.0") to a dict of `METRICS`, to a list with one value a
-        draw (`Protocol.label_draws` of them, at "1.0" one): fractions correct; None where a run's embeddings are not finite.
+        For each `run.key`, a dict from label fraction ("0.01", "0.1", "1.0") to a dict from metric (`METRICS`) to a list of fractions
+        correct, one for each draw (`Protocol.label_draws`; one at "1.0"). None where embeddings are not all finite.
     """
     runs = stack.runs if runs is None else list(runs)
     place = {run.training: r for r, run in enumerate(stack.runs)}

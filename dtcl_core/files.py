@@ -1,4 +1,4 @@
-"""Files that are there whole, or not at all; and what a full disk has to say."""
+"""Files that are written whole or not at all, and clear messages where they cannot be."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def readable_size(count: int) -> str:
 
 
 def write_whole(content: str | bytes, target: Path) -> None:
-    """Write a file so that it is there whole and on disk when this returns, or not at all.
+    """Write a file: it is whole and on disk when this returns, and as it was before where this raises.
 
     Raises:
         OSError: naming the file, and on a full disk how much it needs.
@@ -52,7 +52,7 @@ def write_whole(content: str | bytes, target: Path) -> None:
 
 
 def explained(error: OSError, target: Path, size: int) -> OSError:
-    """An error of writing, in a sentence that names the file; on a full disk also how much it needs and what is free."""
+    """An error of writing that names the file, and on a full disk how much it needs and what is free."""
     needs = ""
     if error.errno in FULL:
         needs = f"; it needs {readable_size(size)}"

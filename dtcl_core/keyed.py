@@ -1,9 +1,8 @@
-"""Randomness by key: what a draw is *for* decides its value, never when it is drawn.
+"""Random numbers drawn by key: the purpose of a draw decides its value, not the moment of drawing.
 
-A key is a tuple such as ``(seed, "crop", epoch)``. It is hashed to the key of a Philox counter generator, whose raw
-64-bit words are the same on every machine and in every version of NumPy; uniforms, normals and permutations are
-derived from those words here, because library distributions may change between versions. So all runs of a seed see
-the same data, adding a method changes no other run, and a stopped run resumes without any generator state.
+A key is a tuple such as ``(seed, "crop", epoch)``, hashed to the key of a Philox counter generator. The generator's raw 64-bit words are
+the same on every machine and NumPy version; NumPy's distributions may change, so this module makes uniforms, normals and permutations
+itself. All runs of a seed see the same data, a new method changes no other run, and a stopped run resumes without generator state.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ LOW32 = 0xFFFFFFFF
 
 
 def words_of(key: tuple[str | int, ...]) -> np.ndarray:
-    """The generator's own key, two uint64 words, of ours."""
+    """Hash a key to the two uint64 words that key the Philox generator."""
     text = json.dumps(key, separators=(",", ":"))
     return np.frombuffer(hashlib.blake2b(text.encode(), digest_size=16).digest(), dtype="<u8")
 
 
 def raw(count: int, *key: str | int) -> np.ndarray:
-    """`count` uint64 words that depend on `key` alone."""
+    """`count` uint64 words that depend only on `key`."""
     return np.random.Philox(key=words_of(key)).random_raw(count)
 
 
@@ -43,24 +42,24 @@ def uniform(shape: int | tuple[int, ...], *key: str | int) -> np.ndarray:
 
 
 def normal(shape: int | tuple[int, ...], *key: str | int) -> np.ndarray:
-    """float64 standard normals of the given shape (Box and Muller's transform of two uniforms)."""
+    """float64 standard normals of the given shape, by the Box-Muller transform."""
     count = math.prod(shape) if isinstance(shape, tuple) else shape
     u = uniform((2, count), *key)
     return (np.sqrt(-2.0 * np.log1p(-u[0])) * np.cos(2.0 * np.pi * u[1])).reshape(shape)
 
 
 def permutation(n: int, *key: str | int) -> np.ndarray:
-    """A permutation of ``range(n)``: the order of n random words."""
+    """A permutation of ``range(n)``: the indices that sort n random words."""
     return np.argsort(raw(n, *key), kind="stable")
 
 
 def bits16(count: int, *key: str | int) -> np.ndarray:
-    """`count` uniform 16-bit integers, the cheapest draw there is: four to a word (dropout masks use it)."""
+    """`count` uniform 16-bit integers, four from each 64-bit word; dropout masks use them."""
     return raw(-(-count // 4), *key).astype("<u8", copy=False).view("<u2")[:count]
 
 
 def bits16_on(device: torch.device, count: int, keys: Sequence[tuple[str | int, ...]]) -> Tensor:
-    """`bits16(count, *key)` of each key, int32 [keys, count], drawn on a device: no copy, and the very same numbers."""
+    """Draw `bits16(count, *key)` of each key on the device itself, int32 [keys, count]; the numbers equal those of the host."""
     blocks = -(-count // 16)  # four words of four draws each
     words = upload(torch.from_numpy(np.stack([words_of(key) for key in keys]).view(np.int64)), device)
     zero = torch.zeros(len(keys), blocks, dtype=torch.int64, device=device)
@@ -76,12 +75,12 @@ def bits16_on(device: torch.device, count: int, keys: Sequence[tuple[str | int, 
 
 
 def _signed(word: int) -> int:
-    """A 64-bit word as the int64 of the same bits: PyTorch computes in those, modulo 2^64."""
+    """The int64 with the same bits as a 64-bit word; PyTorch computes in int64, modulo 2^64."""
     return word - (1 << 64) if word >> 63 else word
 
 
 def _multiply(a: Tensor, b: int) -> tuple[Tensor, Tensor]:
-    """High and low word of the product of uint64 words, held as int64."""
+    """High and low word of the 128-bit product of uint64 words, which are held as int64."""
     a_high, a_low, b_high, b_low = (a >> 32) & LOW32, a & LOW32, b >> 32, b & LOW32
     middle = a_high * b_low + ((a_low * b_low >> 32) & LOW32)
     cross = a_low * b_high + (middle & LOW32)

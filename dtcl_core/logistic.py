@@ -1,14 +1,13 @@
-"""Multinomial logistic regression, batched over runs: discriminators and probes are both this.
+"""Multinomial logistic regression, batched over runs; discriminators and probes use it.
 
-The objective is scikit-learn's with C = 1 / l2::
+The objective is scikit-learn's with C = 1 / l2. Biases are not penalised, and for two classes W is a single vector w::
 
-    sum_i -log p(y_i | x_i)  +  l2 / 2 |W|^2       (biases are not penalised; for two classes W is the one vector w),
+    sum_i -log p(y_i | x_i)  +  l2 / 2 |W|^2
 
-which is strictly convex in the parameters below for l2 > 0, also where classes are separable or missing. It is minimised
-by a damped Newton method in float64 on all runs at once; or, where classes and features are many, by L-BFGS, whose cost is
-linear in both. A run that has converged is frozen, and a step that does not
-lower a run's objective is refused for that run alone, so no run's answer depends on its neighbours, and a run of NaN
-embeddings gets NaN weights without raising.
+For l2 > 0 it is strictly convex in the parameters of `_Objective`, also if classes are separable or missing. A damped Newton method in
+float64 minimises it for all runs at once, or L-BFGS, whose cost is linear in classes and features. A converged run is frozen, and a step
+that does not lower a run's objective is refused for that run alone. So runs do not affect each other, and NaN embeddings give NaN weights
+without an error.
 """
 
 from __future__ import annotations
@@ -48,10 +47,10 @@ class LogisticModel:
 
 
 class _Objective:
-    """The penalised negative log likelihood in free parameters theta [..., F], F = (C - 1)(k + 1).
+    """Penalised negative log likelihood in free parameters theta [..., (C - 1)(k + 1)]; the logit of class 0 is zero.
 
-    Class 0 has logit zero. In these coordinates the penalty on centred class weights is the quadratic form
-    ``M = I - 11'/C`` over the other classes; scikit-learn's single vector for two classes doubles it.
+    The penalty on centred class weights is then the quadratic form ``M = I - 11'/C`` over the other classes. For two classes it is doubled,
+    which gives scikit-learn's penalty on a single vector.
     """
 
     def __init__(self, x: Tensor, y: Tensor, num_classes: int, l2: float):
@@ -94,10 +93,9 @@ class _Objective:
 
 
 def newton(objective: _Objective, theta: Tensor, watched: bool, max_iterations: int = MAX_ITERATIONS) -> Tensor:
-    """Minimise over theta [..., F] by Newton steps; where a step would not lower the objective, damping grows.
+    """Minimise over theta [..., F] by Newton steps; damping grows where a step would not lower the objective.
 
-    Asking whether all have converged reads from the device: free on a CPU, a stall on a GPU. Unwatched, fewer steps are
-    taken, and always all of them.
+    A test for convergence reads from the device, which stalls a GPU. Unwatched, the loop takes fewer steps and does not test.
     """
     value, p = objective.evaluate(theta)
     damping = torch.zeros_like(value)
@@ -122,7 +120,7 @@ def newton(objective: _Objective, theta: Tensor, watched: bool, max_iterations: 
 
 
 def adam(objective: _Objective, theta: Tensor, steps: int, learning_rate: float) -> Tensor:
-    """Take full-batch Adam steps on the mean loss from theta [..., F], as one trains a linear layer by hand."""
+    """Take full-batch Adam steps on the mean loss, from theta [..., F]."""
     first, second, count = torch.zeros_like(theta), torch.zeros_like(theta), objective.x.shape[-2]
     for t in range(1, steps + 1):
         gradient = objective.gradient(theta, objective.evaluate(theta)[1]) / count
@@ -135,31 +133,24 @@ def adam(objective: _Objective, theta: Tensor, steps: int, learning_rate: float)
 def lbfgs(
     x: Tensor, y: Tensor, num_classes: int, l2: float, counted: Tensor, watched: bool, history: int = 8
 ) -> LogisticModel:
-    """Minimise the same objective by limited-memory BFGS, in x's dtype, until the mean gradient is at its rounding.
+    """Minimise the same objective by L-BFGS in x's dtype; x [..., N, k], y [..., N], and `counted` [..., N] bool, the examples that count.
 
-    Args:
-        x: [..., N, k] features.
-        y: [..., N] classes.
-        counted: [..., N] bool, which examples count.
-        watched: see `newton`; unwatched, `UNWATCHED_ITERATIONS` are taken.
-        history: how many steps the curvature is learned from.
-
-    A trial that does not lower a run's objective is refused for that run, but teaches its curvature. Features are centred
-    first, which changes no posterior and leaves much less to do.
+    It stops when the mean gradient reaches rounding error, or unwatched (see `newton`) after `UNWATCHED_ITERATIONS` steps. Features are
+    centred first, which changes no posterior and saves steps. The curvature is learned from the last `history` steps, refused ones too.
     """
     share = counted.to(x.dtype)[..., None]
     count = share.sum(-2).clamp(min=1)[..., 0]
     center = (x * share).sum(-2, keepdim=True) / count[..., None, None]
     x, basis = (x - center) * share, None
     if x.shape[-1] > x.shape[-2] and 20 * num_classes > x.shape[-2]:
-        # The optimum lies in the span of the examples; in fewer coordinates, which pay where there are many classes.
+        # The optimum lies in the span of the examples. Fewer coordinates describe it, which pays with many classes.
         basis, coordinates = torch.linalg.qr(x.transpose(-1, -2))
         x = coordinates.transpose(-1, -2)
     x = torch.cat([x, share], -1)
     target = F.one_hot(y, num_classes).to(x.dtype)
     penalty = x.new_full((x.shape[-1],), l2 * (2.0 if num_classes == 2 else 1.0))
     penalty[-1] = 0.0
-    # The curvature at the start, where all classes are equally likely, along each coordinate.
+    # Inverse curvature along each coordinate at the start, where all classes are equally likely.
     first = 1.0 / (x.square().sum(-2, keepdim=True) / num_classes + penalty).clamp(min=torch.finfo(x.dtype).tiny)
 
     def evaluate(theta: Tensor) -> tuple[Tensor, Tensor]:
@@ -219,25 +210,22 @@ def fit(
     watched: bool = False,
     solver: str = "newton",
 ) -> LogisticModel:
-    """Fit a linear classifier to each run's examples.
+    """Fit a linear classifier to each run's examples; returns a `LogisticModel` in x's dtype.
 
     Args:
         x: [..., N, k] features, any floating dtype; no gradient flows through the fit.
-        y: [..., N] classes in range(num_classes); with "lbfgs" a negative number is an unknown class, which does not count.
-        num_classes: C, at least 2; classes may be missing from y.
+        y: [..., N] classes in range(num_classes), some may be missing. With "lbfgs" a negative number is an unknown class, and the
+            example does not count.
+        num_classes: C, at least 2.
         l2: penalty, > 0; scikit-learn's 1 / C.
-        steps: None solves to the optimum; otherwise that many full-batch Adam steps from zero.
-        learning_rate: of those steps.
-        watched: whether the solver may wait for a GPU to learn that it is done; on a CPU it always does.
-        solver: "newton" (in float64, to the last digits; its cost grows with the cube of C k) or "lbfgs" (in x's dtype, to
-            about a thousandth of a posterior in float32; its cost is linear in C and k).
-
-    Returns:
-        A `LogisticModel` in x's dtype.
+        steps: number of full-batch Adam steps from zero; None solves to the optimum.
+        learning_rate: of the Adam steps.
+        watched: whether the solver may wait for a GPU to learn that it has converged; on a CPU it always does.
+        solver: "newton" (float64, exact to the last digits, cost cubic in C k) or "lbfgs" (x's dtype, posteriors to about 0.001 in
+            float32, cost linear in C and k).
 
     Raises:
-        ValueError: for a penalty that is not positive, fewer than two classes, shapes that do not agree, an unknown solver,
-            or Adam steps of "lbfgs".
+        ValueError: if l2 <= 0, num_classes < 2, the shapes do not agree, the solver is unknown, or "lbfgs" is given `steps`.
     """
     if not l2 > 0:
         raise ValueError(f"l2 must be > 0 (separable classes have no optimum without it), got {l2!r}.")
@@ -258,7 +246,7 @@ def fit(
 
 
 def accuracy(model: LogisticModel, x: Tensor, y: Tensor) -> Tensor:
-    """Fraction of correct predictions [...] on x [..., N, k], y [..., N]; NaN for a run whose features are not finite."""
+    """Fraction of correct predictions [...] for x [..., N, k] and y [..., N]; NaN for a run whose features are not all finite."""
     correct = (model.predict(x) == y).double().mean(-1)
     finite = x.isfinite().all(-1).all(-1)
     return torch.where(finite, correct, torch.nan)

@@ -1,15 +1,12 @@
-"""The contrastive losses of the paper: one formula, and the tensors that methods fill it with.
+"""The contrastive losses of the paper: one formula with a mask of positives, a mask of negatives and a temperature for each pair.
 
-Every loss here is InfoNCE over a similarity matrix, with a mask of positives, a mask of admitted negatives and a temperature
-for each pair. For anchor i, with the sum over its positives and admitted negatives j::
+For anchor i with cosine similarities s_ij to its candidates, where the sum runs over positives and admitted negatives j::
 
     l_i = mean over positives p of  [ log sum_j e^{s_ij / tau_ij}  -  s_ip / tau ],     tau_ip = tau
 
-With one positive this is Eq. 2 of the paper, -log e^{s_ii / tau} / (e^{s_ii / tau} + sum_{j != i} e^{s_ij / tau_ij}); with
-several it is SupCon's L_out (Khosla et al. 2020).
-
-Leading dimensions are independent runs, as in `torch.linalg`: `[N, k]` embeddings give a scalar, `[R, N, k]` give `[R]`.
-Equations are numbered as in arXiv 2601.07748: InfoNCE is Eq. 2, the temperature of a pair Eq. 3, the objective Eq. 4.
+With one positive this is Eq. 2 of the paper, -log e^{s_ii / tau} / (e^{s_ii / tau} + sum_{j != i} e^{s_ij / tau_ij}). With several it is
+SupCon's L_out (Khosla et al. 2020). Equations are numbered as in arXiv 2601.07748: InfoNCE is Eq. 2, the temperature of a pair Eq. 3, the
+objective Eq. 4. Leading dimensions are independent runs, as in `torch.linalg`: `[N, k]` embeddings give a scalar, `[R, N, k]` give `[R]`.
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ def _check_views(z: Tensor, z_pos: Tensor, positive: Tensor | None) -> None:
 
 
 def _check_positive(name: str, value: float | Tensor) -> None:
-    # Tensors are checked where they enter the library (`config.Run`): reading one would stall a GPU.
+    # The values of tensors are checked in `config.Run`; reading them here would stall a GPU.
     if not isinstance(value, Tensor) and not value > 0:
         raise ValueError(f"{name} must be > 0, got {value!r}.")
 
@@ -42,23 +39,24 @@ def _check_pairs(n: int, m: int, **given: Tensor | None) -> None:
 
 
 def _per_run(value: float | Tensor, like: Tensor) -> Tensor:
-    """A scalar or [...] tensor as [..., 1, 1], ready to meet [..., N, N]."""
+    """A number or [...] tensor as [..., 1, 1], to broadcast against [..., N, N]."""
     return torch.as_tensor(value, dtype=like.dtype, device=like.device)[..., None, None]
 
 
 def directions(z: Tensor) -> Tensor:
-    """Embeddings z [..., N, k] scaled to unit length; one of all zeros has no direction: it stays, and gets no gradient.
+    """Embeddings z [..., N, k] scaled to unit length. An embedding of all zeros stays zero and gets no gradient.
 
-    (`torch.nn.functional.normalize` gives it one of 1e12, which ends training in half precision.)
+    (`torch.nn.functional.normalize` gives it a gradient of 1e12, which ends training in half precision.)
     """
-    length = z.norm(dim=-1, keepdim=True)
-    return z / length.masked_fill(length < 1e-12, torch.inf).expand_as(z)
+    none = z.abs().amax(-1, keepdim=True) < 1e-12
+    length = z.masked_fill(none, 1.0).norm(dim=-1, keepdim=True)  # a length of zero has no second derivative
+    return z / length.masked_fill(none, torch.inf).expand_as(z)
 
 
 def cosine_similarity(z: Tensor, z_pos: Tensor) -> Tensor:
     """Cosines [..., N, M] of every anchor z [..., N, k] with every z_pos [..., M, k], in float32 or better.
 
-    Half precision would move a cosine by up to 0.003, which a temperature of 0.01 turns into 0.3 of a logit.
+    Half precision would change a cosine by up to 0.003; at a temperature of 0.01 that changes a logit by 0.3.
     """
     with torch.autocast(z.device.type, enabled=False):
         z, z_pos = (t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in (z, z_pos))
@@ -75,14 +73,14 @@ def anchor_losses(
     weight: Tensor | None = None,
     anchor_tau: Tensor | None = None,
 ) -> Tensor:
-    """The loss of each anchor (this module's first lines), from its similarities.
+    """The loss of each anchor, by the formula at the top of this module.
 
     Args:
         similarity: [..., N, M] of N anchors with M candidates.
         tau, positive, tau_neg, admitted, weight, anchor_tau: see `info_nce`; nothing is checked here.
 
     Returns:
-        [..., N] in nats; 0 for an anchor without a positive, or without a negative and with one positive.
+        [..., N] in nats. The loss is 0 for an anchor without a positive, or with one positive and no negative.
     """
     own = (
         torch.eye(*similarity.shape[-2:], dtype=torch.bool, device=similarity.device) if positive is None else positive
@@ -104,7 +102,7 @@ def anchor_losses(
     if positive is None:  # the same as below, for less
         if admitted is not None:
             logits = logits.masked_fill(~(admitted | own), -torch.inf)
-        # Not `logsumexp` less the diagonal, whose exponential is 3 to 8 times slower on CPUs (by MKL, that of small numbers most).
+        # `logsumexp` minus the diagonal would be 3 to 8 times slower on CPUs: MKL's exponential is slow, most of all for small numbers.
         return -torch.log_softmax(logits, -1).diagonal(dim1=-2, dim2=-1)
     count = positive.sum(-1)
     attracted = logits.masked_fill(~positive, 0.0).sum(-1) / count.clamp(min=1)
@@ -124,22 +122,21 @@ def info_nce(
     positive: Tensor | None = None,
     anchor_tau: Tensor | None = None,
 ) -> Tensor:
-    """InfoNCE (Eq. 2), with a temperature for each negative pair (Eq. 4) and a choice of positives and negatives.
+    """InfoNCE (Eq. 2); optionally each negative pair has its own temperature (Eq. 4), and positives and negatives are chosen.
 
     Args:
         z: [..., N, k] anchors.
-        z_pos: [..., N, k] the other view: row i is the positive of anchor i, every other row a negative. With `positive`,
-            [..., M, k]: any candidates.
-        tau: temperature of the positive pairs, and of the negatives unless `tau_neg` is given; > 0, scalar or [...].
-        tau_neg: [..., N, M] temperatures of the negative pairs, > 0; not used where a pair is positive.
-        admitted: [..., N, M] bool, which negatives count; a positive always counts.
-        weight: [..., N, M] factors of the negatives' exponentials, >= 0, as earlier work weights them; not used where a
-            pair is positive.
-        positive: [..., N, M] bool, which candidates are positives of which anchors; None: row i of anchor i. Several are
-            averaged (SupCon's L_out).
-        anchor_tau: [..., N] temperatures of the anchors, > 0, each in the place of `tau` in all pairs of its anchor; a
-            `tau_neg` is scaled alike. An anchor's loss then counts anchor_tau / tau times, so that the pull between two
-            embeddings does not grow where the temperature falls (Qiu et al. 2023).
+        z_pos: [..., N, k] the other view: row i is the positive of anchor i, all other rows are its negatives. If `positive` is given,
+            any candidates [..., M, k].
+        tau: temperature of positive pairs, and of negatives unless `tau_neg` is given; > 0, a number or [...].
+        tau_neg: [..., N, M] temperatures of the negative pairs, > 0; ignored where a pair is positive.
+        admitted: [..., N, M] bool, the negatives that count; positives always count.
+        weight: [..., N, M] factors >= 0 of the negatives' exponentials; ignored where a pair is positive.
+        positive: [..., N, M] bool, the positives of each anchor; None means row i for anchor i. The loss is averaged over several
+            positives (SupCon's L_out).
+        anchor_tau: [..., N] temperatures of the anchors, > 0. Each replaces `tau` in the pairs of its anchor and multiplies `tau_neg`
+            by anchor_tau / tau. The anchor's loss is multiplied by anchor_tau / tau too, so that its gradient does not grow as its
+            temperature falls (Qiu et al. 2023).
 
     Returns:
         [...] mean over the anchors that have a positive, in nats.
@@ -164,21 +161,20 @@ def info_nce(
 
 
 def same_domain(domains: Tensor, other: Tensor | None = None) -> Tensor:
-    """[..., N, M] bool: which pairs share a domain; domains [..., N] and other [..., M] (default: the same)."""
+    """[..., N, M] bool, whether the domains of a pair are equal; domains [..., N], other [..., M] (None: `domains`)."""
     other = domains if other is None else other
     return domains[..., :, None] == other[..., None, :]
 
 
 def same_domain_info_nce(z: Tensor, z_pos: Tensor, domains: Tensor, tau: float | Tensor) -> Tensor:
-    """InfoNCE whose negatives come from the anchor's own domain only (the baseline "Same Domain Negatives").
+    """InfoNCE [...], in nats, with negatives from the anchor's own domain only (the baseline "Same Domain Negatives").
+
+    An anchor without a negative contributes 0 to the mean.
 
     Args:
-        z, z_pos: [..., N, k].
+        z, z_pos: [..., N, k] embeddings of the two views.
         domains: [..., N] domain of each example.
-        tau: temperature, scalar or [...].
-
-    Returns:
-        [...] mean over anchors, in nats; an anchor without any negative contributes 0.
+        tau: temperature, > 0, a number or [...].
     """
     return info_nce(z, z_pos, tau, admitted=same_domain(domains))
 
@@ -186,20 +182,17 @@ def same_domain_info_nce(z: Tensor, z_pos: Tensor, domains: Tensor, tau: float |
 def pair_temperature(
     w: Tensor, tau_alpha: float | Tensor, tau_beta: float | Tensor, tau_min: float | Tensor, num_domains: int
 ) -> Tensor:
-    """Temperature of each pair, tau_ij = max(tau_alpha + tau_beta (1/N_D - w_ij), tau_min) (Eq. 3).
+    """Temperature of each pair, [..., N, M]: tau_ij = max(tau_alpha + tau_beta (1/N_D - w_ij), tau_min) (Eq. 3).
 
     Args:
-        w: [..., N, M] probability that a pair shares a domain, in [0, 1].
-        tau_alpha: base temperature, > 0, scalar or [...].
-        tau_beta: how far w moves it, >= 0, scalar or [...].
-        tau_min: lower bound, > 0, a scalar.
+        w: [..., N, M] probability that the examples of a pair share a domain, in [0, 1].
+        tau_alpha: base temperature, > 0, a number or [...].
+        tau_beta: strength of the effect of w, >= 0, a number or [...].
+        tau_min: lower bound, > 0, a number.
         num_domains: N_D, the number of training domains, at least 1.
 
-    Returns:
-        [..., N, M] temperatures, at least `tau_min`.
-
     Raises:
-        ValueError: for a plain number out of range.
+        ValueError: if a plain number is out of range.
     """
     _check_positive("tau_alpha", tau_alpha)
     _check_positive("tau_min", tau_min)
@@ -220,26 +213,21 @@ def domain_weighted_info_nce(
     tau_min: float,
     num_domains: int,
 ) -> Tensor:
-    """The paper's loss (Eq. 4): InfoNCE with tau_alpha for positives and `pair_temperature` for negatives.
+    """The paper's loss (Eq. 4), [...] in nats: InfoNCE with tau_alpha for positives and `pair_temperature` for negatives.
 
     Args:
-        z, z_pos: [..., N, k].
-        w: [..., N, N], w_ij the probability that anchor i and negative j share a domain
-            (`discriminator.same_domain_probability`).
+        z, z_pos: [..., N, k] embeddings of the two views.
+        w: [..., N, N] probability that anchor i and negative j share a domain (`discriminator.same_domain_probability`).
         tau_alpha, tau_beta, tau_min, num_domains: see `pair_temperature`.
-
-    Returns:
-        [...] mean over anchors, in nats.
     """
     return info_nce(z, z_pos, tau_alpha, tau_neg=pair_temperature(w, tau_alpha, tau_beta, tau_min, num_domains))
 
 
 class _KernelSum(torch.autograd.Function):
-    """sum_ij a_i a_j sum_b exp(-|z_i - z_j|^2 / (2 b^2)); z [..., N, k], a [..., N], which gets no gradient.
+    """sum_ij a_i a_j sum_b exp(-|z_i - z_j|^2 / (2 b^2)) of z [..., N, k] and a [..., N]; only z gets a gradient.
 
-    The gradient is made on the way forward, in two passes over [..., N, N] where autograd takes a dozen. A kernel whose
-    exponent is 2^m times that of the one before is that one squared m times, which costs less than an exponential. Where a
-    gradient of the gradient is asked for, autograd takes over.
+    `forward` computes the gradient too, in two passes over [..., N, N] where autograd takes a dozen. If an exponent is 2^m times the one
+    before, its kernel is the previous one squared m times, which is cheaper than an exponential. Second derivatives are left to autograd.
     """
 
     generate_vmap_rule = True
@@ -292,13 +280,13 @@ def _check_bandwidths(bandwidths: Sequence[float]) -> None:
 
 
 def _signed_kernel_sum(z: Tensor, a: Tensor, bandwidths: Sequence[float]) -> Tensor:
-    """sum_ij a_i a_j sum_b exp(-|z_i - z_j|^2 / (2 b^2)), [...]; z [..., N, k], a [..., N]."""
+    """`_KernelSum` [...] of z [..., N, k] and a [..., N], after a check of the bandwidths."""
     _check_bandwidths(bandwidths)
     return _KernelSum.apply(z, a.to(z.dtype), tuple(bandwidths))[0]
 
 
 def _kernels(z: Tensor, bandwidths: Sequence[float]) -> Tensor:
-    """sum_b exp(-|z_i - z_j|^2 / (2 b^2)) of all pairs, [..., N, N]; z [..., N, k]."""
+    """Kernels sum_b exp(-|z_i - z_j|^2 / (2 b^2)) of all pairs, [..., N, N]; z [..., N, k]."""
     _check_bandwidths(bandwidths)
     z = z - z.mean(-2, keepdim=True)
     squared = z.square().sum(-1)
@@ -307,21 +295,17 @@ def _kernels(z: Tensor, bandwidths: Sequence[float]) -> Tensor:
 
 
 def mmd(x: Tensor, y: Tensor, bandwidths: Sequence[float]) -> Tensor:
-    """Squared maximum mean discrepancy between two samples: the biased estimate, with a sum of Gaussian kernels.
+    """Squared maximum mean discrepancy [...] between two samples: the biased estimate, with a sum of Gaussian kernels.
 
-    ``mean k(x, x') + mean k(y, y') - 2 mean k(x, y)``, with ``k(u, v) = sum_b exp(-|u - v|^2 / (2 b^2))`` (Gretton et al.
-    2012, Eq. 5; as a penalty: Li et al. 2018).
+    The estimate is ``mean k(x, x') + mean k(y, y') - 2 mean k(x, y)``, with ``k(u, v) = sum_b exp(-|u - v|^2 / (2 b^2))`` (Gretton et al.
+    2012, Eq. 5; Li et al. 2018 use it as a penalty). Up to rounding it is at least 0.
 
     Args:
-        x: [..., N, k].
-        y: [..., M, k].
-        bandwidths: standard deviations b of the kernels, > 0.
-
-    Returns:
-        [...], at least 0 up to rounding.
+        x, y: [..., N, k] and [..., M, k], the two samples.
+        bandwidths: standard deviations b of the kernels, > 0; one or more.
 
     Raises:
-        ValueError: for bandwidths that are none, or not positive.
+        ValueError: if there is no bandwidth, or one is not positive.
     """
     signs = torch.cat([x.new_full(x.shape[:-1], 1.0 / x.shape[-2]), y.new_full(y.shape[:-1], -1.0 / y.shape[-2])], -1)
     return _signed_kernel_sum(torch.cat([x, y], -2), signs, bandwidths)
@@ -330,20 +314,17 @@ def mmd(x: Tensor, y: Tensor, bandwidths: Sequence[float]) -> Tensor:
 def domain_mmd(
     z: Tensor, domains: Tensor, num_domains: int, bandwidths: Sequence[float], *, unbiased: bool = False
 ) -> Tensor:
-    """Mean of `mmd` over those pairs of domains that both have an example in the batch; 0 if there is no such pair.
+    """Mean of `mmd` [...] over the pairs of domains that both occur in the batch; 0 if there is no such pair.
 
-    Examples of an unknown domain, a negative number, do not count. The cost does not depend on the number of domains.
+    A negative number is an unknown domain; its examples do not count. The cost does not depend on the number of domains.
 
     Args:
         z: [..., N, k] embeddings.
         domains: [..., N] domain of each, less than num_domains.
-        num_domains: N_D.
+        num_domains: N_D, the number of domains.
         bandwidths: see `mmd`.
-        unbiased: leave each example's similarity with itself out (Gretton et al. 2012, Eq. 3), so that the mean over batches does
-            not depend on how many examples a domain has; may be negative. A domain then needs two examples to count.
-
-    Returns:
-        [...].
+        unbiased: leave out each example's similarity with itself (Gretton et al. 2012, Eq. 3). The mean over batches then does not
+            depend on how many examples a domain has. The estimate may be negative, and a domain needs two examples to count.
     """
     member = (domains[..., None] == torch.arange(num_domains, device=z.device)).to(z.dtype)
     count = member.sum(-2, keepdim=True)
@@ -382,29 +363,24 @@ class _ReverseGradient(torch.autograd.Function):
 
 
 def reverse_gradient(x: Tensor, scale: float | Tensor) -> Tensor:
-    """The identity whose gradient comes back times -scale (Ganin et al. 2016); x [..., N, k], scale a number or [...]."""
+    """The identity, with a gradient multiplied by -scale (Ganin et al. 2016); x [..., N, k], scale a number or [...]."""
     return _ReverseGradient.apply(x, torch.as_tensor(scale, dtype=x.dtype, device=x.device))
 
 
 def annealed(progress: float | Tensor) -> float | Tensor:
-    """The share of lambda that DANN uses after a share `progress` of training: 2 / (1 + e^(-10 progress)) - 1."""
+    """Fraction of lambda that DANN uses once a fraction `progress` of training is done: 2 / (1 + e^(-10 progress)) - 1."""
     fallen = torch.exp(-10.0 * progress) if isinstance(progress, Tensor) else math.exp(-10.0 * progress)
     return 2.0 / (1.0 + fallen) - 1.0
 
 
 def adversarial_loss(z: Tensor, domains: Tensor, weight: Tensor, bias: Tensor, scale: float | Tensor) -> Tensor:
-    """DANN's term: the cross entropy of a linear domain classifier, reversed on its way to the encoder.
-
-    Examples of an unknown domain, a negative number, do not count.
+    """DANN's term: mean cross entropy [...] of a linear domain classifier, in nats; its gradient is reversed before the encoder.
 
     Args:
         z: [..., N, k] embeddings.
-        domains: [..., N] domain of each.
-        weight, bias: [..., D, k] and [..., D] of the classifier, which descends this loss.
-        scale: lambda, a number or [...]: the encoder ascends it this much.
-
-    Returns:
-        [...] mean cross entropy, in nats.
+        domains: [..., N] domain of each; a negative number is an unknown domain, and the example does not count.
+        weight, bias: [..., D, k] and [..., D] of the classifier, which minimises this loss.
+        scale: lambda, a number or [...]; the encoder maximises lambda times this loss.
     """
     logits = reverse_gradient(z, scale) @ weight.transpose(-1, -2) + bias[..., None, :]
     known = (domains >= 0).expand(z.shape[:-1])

@@ -1,7 +1,7 @@
-"""The methods of the paper: what each fills into the one contrastive formula, and what it adds to it.
+"""The methods of the paper: the arguments each gives to the one contrastive formula, and the penalty it may add.
 
-A method is a small function from a batch to the free places of `losses.info_nce` (`tau_neg`, `admitted`), or a penalty,
-and one row of `METHODS`. The engine, the grids, the book and the command line all read that registry.
+A method is one row of `METHODS` and small functions of a batch, which return arguments of `losses.info_nce` (such as `tau_neg` or
+`admitted`) or a penalty. The engine, the grids, the book and the command line all read this registry.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .discriminator import same_domain_probability
 
 @dataclass(frozen=True)
 class Batch:
-    """What a method may look at: one batch of R runs that share the method.
+    """What a method may use: one batch of R runs that share the method.
 
-    z and z_pos [R, N, k] are the two views' embeddings, domains [R, N]; posteriors [R, N, D] of both views come from the
-    discriminator, where the method has one; ``tau_alpha``, ``tau_beta``, ``lambda_`` are [R]; adversary is the (weight, bias) of
-    DANN's classifier; memory [R, N, 2] what the method remembers of each image.
+    z and z_pos [R, N, k] are the embeddings of the two views, domains [R, N] their domains. The posteriors [R, N, D] of both views come
+    from the discriminator, if the method has one. ``tau_alpha``, ``tau_beta`` and ``lambda_`` are [R]. adversary is the (weight, bias) of
+    DANN's classifier. memory [R, N, 2] holds the two numbers that the method stores for each image.
     """
 
     z: Tensor
@@ -47,20 +47,20 @@ class Batch:
     dann_features: str = "raw"
 
     def swapped(self) -> Batch:
-        """The same batch with the views' roles exchanged."""
+        """The same batch with the two views exchanged."""
         return replace(
             self, z=self.z_pos, z_pos=self.z, anchor_posterior=self.posterior, posterior=self.anchor_posterior
         )
 
     def penalised(self) -> tuple[Tensor, Tensor]:
-        """Embeddings [R, M, k] and domains [R, M] that a penalty sees."""
+        """Embeddings [R, M, k] and domains [R, M] on which a penalty is computed."""
         if self.penalty_views == "anchor":
             return self.z, self.domains
         return torch.cat([self.z, self.z_pos], -2), torch.cat([self.domains, self.domains], -1)
 
 
 def same_domain_negatives(batch: Batch) -> dict[str, Tensor]:
-    """Admit negatives of the anchor's own domain only, [R, N, N] (Cheng et al. 2020)."""
+    """Admit only negatives of the anchor's own domain, [R, N, N] (Cheng et al. 2020)."""
     return {"admitted": losses.same_domain(batch.domains)}
 
 
@@ -73,17 +73,17 @@ def domain_weighted(batch: Batch, weighting: str) -> dict[str, Tensor]:
 
 
 def outside_weighted(batch: Batch) -> dict[str, Tensor]:
-    """Keep one temperature and weight the exponentials, by N_D w_ij [R, N, N] (1 where the discriminator knows nothing)."""
+    """Keep one temperature; weight exponentials by N_D w_ij [R, N, N], which is 1 for a discriminator that knows nothing."""
     assert batch.posterior is not None
     w = same_domain_probability(batch.posterior, batch.domains, "negatives")
     return {"weight": batch.num_domains * w}
 
 
 def model_aware(batch: Batch) -> dict[str, Tensor]:
-    """One temperature a batch, [R]: tau_alpha (1 + lambda A), A the mean cosine of the positive pairs, outside the gradient.
+    """One temperature a batch, [R]: tau_alpha (1 + lambda A), where A is the mean cosine of the positive pairs, without gradient.
 
-    The adaptive temperature of Huang et al. 2023 (Model-Aware Contrastive Learning, ICML; tau_0 (1 + alpha (A - A_0)) with
-    alpha = lambda and A_0 = 0), without their reweighting of examples. It knows nothing of domains.
+    This is the adaptive temperature of Model-Aware Contrastive Learning (Huang et al. 2023, ICML), tau_0 (1 + alpha (A - A_0)) with
+    alpha = lambda and A_0 = 0, but without their reweighting of examples. It does not use domains.
     """
     assert batch.lambda_ is not None
     alignment = torch.nn.functional.cosine_similarity(batch.z, batch.z_pos, dim=-1).mean(-1).detach()
@@ -94,10 +94,10 @@ TAU_RATE, TAU_MOMENTUM, TAU_MAX = 0.01, 0.9, 0.7  # as published, with their cod
 
 
 def individual(batch: Batch) -> dict[str, Tensor]:
-    """A temperature an image, [R, N], learned beside the encoder: the robust contrastive loss of Qiu et al. 2023 (iSogCLR, ICML).
+    """A learned temperature for each image, [R, N]: the robust contrastive loss of Qiu et al. 2023 (iSogCLR, ICML).
 
-    `individual_memory` says how it is learned. Two things are other than there: the positive is in the denominator too, as in
-    Eq. 2, and the mean over negatives is the batch's, without SogCLR's running mean over epochs. It knows nothing of domains.
+    It does not use domains; `individual_memory` updates the temperatures. Two things differ from the original: the positive is in the
+    denominator too, as in Eq. 2, and the mean over negatives is taken in the batch, without SogCLR's running mean over epochs.
     """
     assert batch.memory is not None
     return {"anchor_tau": batch.memory[..., 0].to(batch.z)}
@@ -105,11 +105,11 @@ def individual(batch: Batch) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def individual_memory(batch: Batch) -> Tensor:
-    """The temperatures of a batch's images after a step, and the running means of their gradients, [R, N, 2].
+    """Temperatures of a batch's images after a step, and the running means of their gradients, [R, N, 2].
 
-    With p_ij the softmax over the negatives j of (s_ij - s_ii) / tau_i, the derivative of their objective
-    tau_i log mean_j e^{(s_ij - s_ii) / tau_i} + rho tau_i, rho = lambda, is rho - KL(p_i | uniform): an image with few close
-    negatives gets a higher temperature, until they are as even as rho asks. It stays between tau_min and `TAU_MAX`.
+    The objective in tau_i is tau_i log mean_j e^{(s_ij - s_ii) / tau_i} + rho tau_i over negatives j, with rho = lambda. Its derivative is
+    rho - KL(p_i | uniform), where p_ij is the softmax of (s_ij - s_ii) / tau_i. So tau_i rises while KL > rho, that is while few negatives
+    are close, and falls otherwise. It stays between tau_min and `TAU_MAX`.
     """
     assert batch.memory is not None and batch.lambda_ is not None
     tau, mean = batch.memory.to(batch.z).unbind(-1)
@@ -141,7 +141,7 @@ def mmd_penalty(batch: Batch) -> Tensor:
 
 
 def dann_penalty(batch: Batch) -> Tensor:
-    """The adversary's cross entropy [R], reversed times lambda for the encoder (Ganin et al. 2016)."""
+    """Cross entropy [R] of the domain classifier; its gradient reaches the encoder times -lambda (Ganin et al. 2016)."""
     z, domains = batch.penalised()
     if batch.dann_features == "l2":
         z = losses.directions(z)
@@ -154,16 +154,15 @@ class Method:
     """A row of the registry.
 
     Attributes:
-        title: the name the paper's tables use.
-        pairs: fills `tau_neg`, `admitted`, `weight`, `anchor_tau` or `tau` (in place of tau_alpha) of `losses.info_nce`; the
-            default leaves the standard loss.
+        title: the method's name in the paper's tables.
+        pairs: returns arguments of `losses.info_nce`: `tau_neg`, `admitted`, `weight`, `anchor_tau`, or `tau` to replace tau_alpha.
+            The default returns none, which gives the standard loss.
         penalty: a term [R] added to the loss.
-        remember: what it remembers of a batch's images after a step, [R, N, 2]: a temperature, which begins at tau_alpha, and
-            another number, which begins at 0; for a method that asks for "memory".
-        uses: fields of `config.Run` that the method reads beyond tau_alpha; "adversary" asks for a classifier of its own,
-            "memory" for two numbers of each training image.
-        jitter: whether the views' colours are jittered.
-        oracle: whether it knows what the test domain changes, and so is an upper bound.
+        remember: for a method with "memory": the two numbers of each image of a batch after a step, [R, N, 2]. The first is a
+            temperature and starts at tau_alpha; the second starts at 0.
+        uses: fields of `config.Run` read besides tau_alpha; "adversary" asks for a domain classifier, "memory" for two numbers an image.
+        jitter: whether the colours of the views are jittered.
+        oracle: whether the method uses knowledge of the test domain, and so is an upper bound.
     """
 
     title: str
@@ -175,7 +174,7 @@ class Method:
     oracle: bool = False
 
     def remembered(self, batch: Batch, symmetric: bool = False) -> Tensor:
-        """What `remember` says [R, N, 2], over both directions if the loss is."""
+        """Result [R, N, 2] of `remember`; the mean over both directions if the loss is symmetric."""
         assert self.remember is not None
         memory = self.remember(batch)
         return 0.5 * (memory + self.remember(batch.swapped())) if symmetric else memory
@@ -202,7 +201,7 @@ METHODS: dict[str, Method] = {
     "color_jitter": Method("Standard CL w/ Color Jitter", jitter=True, oracle=True),
 }
 
-# Methods beside the paper's comparison: they run and are stored like the others, but no grid holds them by itself.
+# Methods outside the paper's comparison: they run and are stored like the others, but no grid includes them by default.
 VARIANTS: dict[str, Method] = {
     "dw_outside": Method("Weight Outside the Exponent", outside_weighted, uses=frozenset({"discriminator"})),
     "macl": Method("MACL", model_aware, uses=frozenset({"lambda_"})),

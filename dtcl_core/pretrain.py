@@ -1,12 +1,9 @@
 """The engine: trains a stack of runs, of any methods, hyperparameters and seeds, as one network.
 
-One step (`Stack.step`) is: make the views, embed both, ask each method for its loss, sum, step Adam. Nothing in it
-mixes runs, so run r of a stack is the same run trained alone, rounding aside (training amplifies it: the book's chapter on
-trust has how far), and one that diverges harms no other. Runs that share seed, sigma and augmentation form a *stream*: they
-see the same views, made once.
-
-Whatever is random is drawn on the host by key (`keyed`), an epoch at a time; the state of a stack is therefore its
-parameters, its optimisers and its epoch, and that is all a checkpoint holds.
+A step (`Stack.step`) makes the views, embeds both, asks each method for its loss and takes an Adam step on the sum. Nothing in it mixes
+runs. So run r of a stack equals the same run trained alone up to rounding (training amplifies it; the book's chapter on trust says how
+far), and a run that diverges harms no other. Runs that share seed, sigma and augmentation form a *stream*: they see the same views, made
+once. Random numbers are drawn by key (`keyed`), an epoch at a time, so a checkpoint needs no generator state.
 """
 
 from __future__ import annotations
@@ -45,25 +42,21 @@ CHECKPOINT_SECONDS = 15.0
 
 
 class Interrupted(Exception):
-    """Training was asked to stop; the checkpoint holds what was done."""
+    """Training was asked to stop. A checkpoint, if one was asked for, holds the epochs done."""
 
 
 def shape_of(run: Run) -> tuple[Any, ...]:
-    """What the runs of one stack must share."""
+    """Protocol, projector and projector dimension of a run, which the runs of one stack must share."""
     return (run.protocol, run.projector, run.projector_dim)
 
 
 def choose_trunk(
     protocol: Protocol, device: torch.device, precision: str, wanted: str = "auto"
 ) -> tuple[Trunk | None, str]:
-    """What computes the blocks of an encoder, None for PyTorch's operators, and why, in words.
+    """What computes the blocks of an encoder (None for PyTorch's operators), and the reason in words.
 
-    Args:
-        wanted: "auto" (our own code where it applies), "native" (an error where it does not) or "pytorch"; for "auto", the
-            environment's DTCL_TRUNK may name one of them.
-
-    Raises:
-        ValueError: for another `wanted`, or if "native" does not apply.
+    `wanted` is "auto" (our own code where it applies), "native" or "pytorch"; for "auto", the environment variable DTCL_TRUNK may name one.
+    Raises ValueError for another `wanted`, or if "native" does not apply.
     """
     asked = checked_choice("trunk", wanted, CHOICES)
     wanted = switched() if asked == "auto" else asked
@@ -82,21 +75,21 @@ class Stack:
     """A stack of runs in training.
 
     Args:
-        runs: any runs that share a protocol and a projector, each once; the stack orders them by stream.
+        runs: different runs that share a protocol and a projector; the stack orders them by stream.
         device: see `resolve_device`.
-        precision: "float32", "bfloat16" (convolutions; the last layer, losses and solvers stay in float32) or "auto".
-        record: whether temperatures are recorded; see `engine.recorder`.
+        precision: "float32", "bfloat16" (convolutions only; the last layer, losses and solvers stay in float32) or "auto".
+        record: whether to record temperatures; see `engine.recorder`.
         trunk: see `choose_trunk`.
-        data: makes the data of a seed: `ColoredDigits`, or a class of its shape. Rows name no other data: store none then.
+        data: makes the data of a seed: `ColoredDigits`, or a class with its interface. Rows do not name it: store none of other data.
 
     Attributes:
         runs: the runs, ordered by stream.
-        trunk, path: what computes the encoder's blocks, if not PyTorch's operators; and why, in words.
-        encoder: their networks.
-        epoch: epochs done.
-        seconds: time spent training them.
-        machine: what may decide the last digits (`provenance.machine`), of every machine that trained them.
-        losses: [epochs done, R] mean loss of each epoch.
+        trunk, path: what computes the encoder's blocks (None for PyTorch's operators), and the reason in words.
+        encoder: the networks of all runs.
+        epoch: number of epochs done.
+        seconds: time spent in them.
+        machine: what may affect the last digits (`provenance.machine`), for every machine that trained the stack.
+        losses: mean loss of each epoch done, [R] each.
     """
 
     def __init__(
@@ -140,13 +133,11 @@ class Stack:
         return {**machine(self.device), "trunk": None if self.trunk is None else self.trunk.library.description}
 
     def embed(self, split: str, group: Group | None = None) -> Tensor:
-        """Embeddings [R, N, embedding_dim] of a split's clean images, of all runs or a group's; see `embedding.embed`."""
+        """Embeddings [R, N, embedding_dim] of a split's clean images, for all runs or for a group; see `embedding.embed`."""
         return embed(self.encoder, self.streams, self.counts, split, group)
 
-    # --- training -----------------------------------------------------------------------------------------------
-
     def posteriors(self) -> dict[str, Fitted]:
-        """The epoch's discriminator of each method that has a global one, fitted to all training images."""
+        """The discriminator of each method with a global one, fitted to all training images before an epoch."""
         found = {}
         for group in self.groups:
             if group.discriminator == "global":
@@ -169,7 +160,7 @@ class Stack:
     def _batch(
         self, group: Group, z: Tensor, z_pos: Tensor, domains: Tensor, images: Tensor, posteriors: dict
     ) -> Batch:
-        """What a group's method may look at in this batch."""
+        """The batch that a group's method sees in this step."""
         p = self.protocol
         z, z_pos, domains = z[group.runs], z_pos[group.runs], domains[group.runs]
         anchor_posterior = posterior = None
@@ -210,7 +201,7 @@ class Stack:
         )
 
     def step(self, number: int, posteriors: dict) -> Tensor:
-        """The training step: one batch of every stream, one update of every run. Returns the losses [R]."""
+        """One training step: one batch of every stream, one update of every run. Returns the losses [R]."""
         with reproducible(self.device):
             data, size = self.streams, self.protocol.batch_size
             place = slice(number * size, (number + 1) * size)
@@ -233,10 +224,10 @@ class Stack:
             return losses.detach()
 
     def train_epoch(self, should_stop: Callable[[], bool] = lambda: False) -> None:
-        """Train one epoch of every run.
+        """Train every run for one epoch.
 
         Raises:
-            Interrupted: if `should_stop` turned true; the epoch is then lost, and the stack must be restored.
+            Interrupted: if `should_stop` returned True; the epoch is then lost, and the stack must be restored.
         """
         began = time.perf_counter()
         self.networks.set_rates(self.epoch)
@@ -255,10 +246,8 @@ class Stack:
         self.epoch += 1
         self.seconds += time.perf_counter() - began
 
-    # --- checkpoints --------------------------------------------------------------------------------------------
-
     def state(self) -> dict[str, Any]:
-        """All that training depends on, as copies."""
+        """Copies of everything that training depends on."""
         return {
             "keys": self.keys,
             "sources": SOURCES,
@@ -272,14 +261,14 @@ class Stack:
         }
 
     def traces(self) -> list[Trace]:
-        """What each run recorded."""
+        """The trace that each run recorded."""
         return traces_of(self.runs, torch.stack(self.losses), self.recorder)
 
     def restore(self, path: Path) -> None:
-        """Go on from a checkpoint of the same runs, be it of another machine: `machine` tells of both then.
+        """Continue from a checkpoint of the same runs; if another machine wrote it, `machine` names both.
 
         Raises:
-            ValueError: if it belongs to other runs, was written by other code, or is not whole; nothing of it is taken over.
+            ValueError: if it belongs to other runs, was written by other code or is incomplete; the stack is then unchanged.
         """
         state = read_checkpoint(path, self.device)
         self._check(state)
@@ -293,7 +282,7 @@ class Stack:
             self.recorder.epochs = list(state["temperatures"])
 
     def _check(self, state: dict[str, Any]) -> None:
-        """Raise ValueError unless a state is one of these runs, by this code, and has all its parts."""
+        """Raise ValueError unless a state is complete and was written for these runs by this code."""
         if state.get("keys") != self.keys:
             raise ValueError("it belongs to other runs")
         if state.get("sources") != SOURCES:
@@ -328,23 +317,20 @@ def train(
     on_restore: Callable[[Stack], None] = lambda stack: None,
     on_epoch: Callable[[Stack], None] = lambda stack: None,
 ) -> Stack:
-    """Pre-train a stack of runs for all the epochs of their protocol.
+    """Pre-train a stack of runs for all the epochs of their protocol, and return the trained `Stack`, for `evaluate.evaluate`.
 
     Args:
-        runs: runs that share a protocol and a projector.
+        runs: different runs that share a protocol and a projector.
         device: "auto", "cpu", "cuda" or "cuda:N".
         precision, record, trunk, data: see `Stack`.
-        checkpoint: file to go on from if it exists, and to write every few seconds while training. One that cannot be
-            read, or belongs to other runs, is named in a warning and training starts anew.
-        should_stop: asked before every step.
-        on_restore: called if training goes on from a checkpoint.
+        checkpoint: file to continue from if it exists, written between epochs, 15 s apart or more. If it cannot be read or belongs to other runs, a
+            warning says so and training starts anew.
+        should_stop: called before every step; training stops when it returns True.
+        on_restore: called if training continues from a checkpoint.
         on_epoch: called after every epoch.
 
-    Returns:
-        The trained `Stack`; give it to `evaluate.evaluate`.
-
     Raises:
-        Interrupted: when `should_stop` turned true. With a checkpoint, the epoch under way is lost, no more.
+        Interrupted: if `should_stop` returned True. With a checkpoint, only the current epoch is lost.
     """
     stack = Stack(runs, device, precision, record, trunk, data)
     if checkpoint is not None and checkpoint.exists():
@@ -378,7 +364,7 @@ def train(
 
 
 def save(state: dict[str, Any], path: Path, otherwise: str) -> None:
-    """Write a checkpoint. Where that fails, a warning says why and what follows; training does not stop for it."""
+    """Write a checkpoint. If that fails, warn with the reason and with what follows (`otherwise`); training continues."""
     try:
         write_checkpoint(state, path)
     except OSError as error:

@@ -1,14 +1,11 @@
-"""The store: which runs exist, and what they measured. Text shards, one row a run.
+"""The store: a folder of text files with one row a run, its configuration, metrics and provenance.
 
-A row is a line of JSON: the run's whole configuration, its metrics at three label fractions, and where it came from. A
-*shard* is a file of such lines, written whole by one writer and never changed, so two writers cannot meet, nothing is ever
-torn by us, and folders from several machines merge by copying. Its name ends with a hash of its content. Reading still
-survives what others may do to a file: a shard that is not as it was written is named in a warning, and so is each line of
-it that is not a complete row as it was written; such lines are left out.
+A row is a line of JSON. A *shard* is a file of such lines; one writer writes it whole, its name ends with a hash of its
+content, and it never changes. So writers cannot collide, and folders of several machines are merged by copying. A shard or
+line that is not as it was written is named in a warning, and the line is left out.
 
-If a key has several rows, one wins by a stated rule: a finished run before a diverged one, then the older row, then the one
-whose digest sorts first. Rows of one key that disagree are named in a warning (`Store.conflicts`): then somebody has to say
-which one is meant, and delete the other.
+Of several rows with one key, a finished one wins over a diverged one, then the older one, then the one whose digest sorts
+first. Rows of one key that disagree are named in a warning (`Store.conflicts`); somebody has to delete the wrong one.
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ RUN_COLUMNS = (
 )  # fmt: skip
 ORIGIN_COLUMNS = ("device", "precision", "torch", "stack", "seconds", "sources", "commit", "created")
 COLUMNS = (*RUN_COLUMNS, "epochs", "label_fraction", *METRICS, "status", "key", "protocol", *ORIGIN_COLUMNS, "shard")
-# What every row says of where it comes from; more may stand beside it.
+# What the provenance of every row has at least.
 PROVENANCE: dict[str, type | tuple[type, ...]] = {
     "created": str, "device": str, "precision": str, "torch": str, "sources": str, "stack": int, "seconds": (int, float),
 }  # fmt: skip
@@ -55,31 +52,41 @@ FRACTIONS = tuple(str(fraction) for fraction in LABEL_FRACTIONS)
 
 
 def default_path() -> Path:
-    """Where results live: $DTCL_RESULTS, else `results/` of the checkout this package runs from, else ./results."""
+    """The folder of results: $DTCL_RESULTS, else `results/` of the checkout this package runs from, else ./results."""
     if named := os.environ.get("DTCL_RESULTS"):
         return Path(named)
     checkout = Path(__file__).resolve().parent.parent
     return (checkout if (checkout / "pyproject.toml").exists() else Path.cwd()) / "results"
 
 
+def content_hash(content: bytes, digits: int = 8) -> str:
+    """The first hexadecimal digits of a SHA-256."""
+    return hashlib.sha256(content).hexdigest()[:digits]
+
+
 def digest(entry: dict[str, Any]) -> str:
-    """Sixteen hexadecimal digits of what an entry says, itself and the file it came from aside."""
+    """Sixteen hexadecimal digits of an entry, without its fields `digest` and `shard`."""
     said = {name: value for name, value in entry.items() if name not in ("digest", "shard")}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
+    return content_hash(json.dumps(said, sort_keys=True).encode(), 16)
+
+
+def check_digest(entry: dict[str, Any], line: str) -> None:
+    """Raise ValueError unless an entry's digest fits; `line` is its text, from which that is seen faster."""
+    stored = entry.get("digest")
+    text = line.replace(f'"digest": "{stored}", ', "", 1)  # as `digest` writes it, if `Store.add` wrote the line
+    if stored != content_hash(text.encode(), 16) and stored != digest(entry):
+        raise ValueError("it is not as it was written (its digest differs)")
 
 
 def check_row(row: Any) -> None:
-    """Raise ValueError unless `row` is complete, as it was written, and its key follows from its configuration."""
+    """Raise ValueError unless a row is complete and consistent, and its key follows from its configuration."""
     try:
-        if row["digest"] != digest(row):
-            raise ValueError("it is not as it was written (its digest differs)")
         run = Run.from_dict(row["run"])
         if set(row["metrics"]) != set(FRACTIONS):
             raise ValueError(f"it has metrics at {', '.join(row['metrics']) or 'no label fraction'}")
         values = [row["metrics"][fraction][name] for fraction in FRACTIONS for name in METRICS]
-        for value in values:
-            if value is not None and not 0 <= value <= 1:
-                raise ValueError(f"{value!r} is no fraction correct")
+        if wrong := [value for value in values if value is not None and not 0 <= value <= 1]:
+            raise ValueError(f"{wrong[0]!r} is no fraction correct")
         if row["status"] != ("diverged" if None in values else "ok"):
             raise ValueError(f"status {row['status']!r} does not fit its metrics")
         if "draws" in row or run.protocol.label_draws > 1:
@@ -96,33 +103,36 @@ def check_row(row: Any) -> None:
 
 @cache
 def sound_row(line: str) -> dict[str, Any] | None:
-    """A line as a row, the same object each time; None for one of another `REVISION`: sound, but its numbers mean something else.
+    """The row of a line, the same object each time; None for one of another `REVISION`, whose numbers mean something else.
 
     Raises:
         ValueError: for a line that cannot be trusted.
     """
     row = json.loads(line)
-    if isinstance(row, dict) and row.get("revision", REVISION) != REVISION and row.get("digest") == digest(row):
+    if not isinstance(row, dict):
+        raise ValueError("it is no row")
+    check_digest(row, line)
+    if row.get("revision", REVISION) != REVISION:
         return None
     check_row(row)
     return row
 
 
 def check_draws(draws: Draws, metrics: dict[str, dict[str, float | None]], count: int) -> None:
-    """Raise ValueError unless there are as many draws of labels as there should be, and their means are the metrics."""
+    """Raise ValueError unless there are `count` draws of labels (one where all are used), and their means are the metrics."""
     for fraction, scores in metrics.items():
         for name, value in scores.items():
             each = draws[fraction][name]
             if len(each) != (count if float(fraction) < 1 else 1):
                 raise ValueError(f"it has {len(each)} draws of labels at {fraction}")
             finite = [one for one in each if one is not None]
-            whole = sum(finite) / len(finite) if len(finite) == len(each) else None
-            if (whole is None) != (value is None) or abs((whole or 0.0) - (value or 0.0)) > ROUNDING:
+            mean = sum(finite) / len(finite) if len(finite) == len(each) else None
+            if (mean is None) != (value is None) or abs((mean or 0.0) - (value or 0.0)) > ROUNDING:
                 raise ValueError(f"its {name} at {fraction} is not the mean of its draws")
 
 
 def shard_name(text: str) -> str:
-    """What a shard of this content, written now, is called: the time, and eight hexadecimal digits of its content."""
+    """The name of a shard of this content, written now: the time, and a hash of the content."""
     stamp = datetime.now(timezone.utc).strftime("%Y%m%dT%H%M%S")
     return f"{stamp}-{content_hash(text.encode())}.jsonl"
 
@@ -136,23 +146,21 @@ def shard_lines(shards: Iterable[Path]) -> Iterator[tuple[Path, int, str]]:
             warnings.warn(f"{shard.name} is left out: {error.strerror}", stacklevel=3)
             continue
         if shard.stem.rpartition("-")[2] != content_hash(content):
-            why = "is not as it was written, or was renamed: its name ends with a hash of what it held; sound lines of it are used"
-            warnings.warn(f"{shard.name} {why}", stacklevel=3)
+            why = "or was renamed (its name ends with a hash of its content); its sound lines are used"
+            warnings.warn(f"{shard.name} is not as it was written, {why}", stacklevel=3)
         for number, line in enumerate(content.decode("utf-8", errors="replace").splitlines(), 1):
             if line.strip():
                 yield shard, number, line
 
 
-def content_hash(content: bytes) -> str:
-    """Eight hexadecimal digits of what a shard holds."""
-    return hashlib.sha256(content).hexdigest()[:8]
-
-
 class Store:
-    """A folder of shards.
+    """A folder of rows, traces and encoders.
 
     Args:
         path: the folder that holds `rows/`; None means `default_path()`.
+
+    Attributes:
+        conflicts: after `rows`, the keys with rows that disagree, and the shards of these.
     """
 
     def __init__(self, path: str | Path | None = None):
@@ -161,25 +169,24 @@ class Store:
         self.traces_path = self.path / "traces"
         self.encoders_path = self.path / "encoders"
         self.checkpoints_path = self.path / ".checkpoints"
-        # Keys of which `rows` found several results, and the shards of these.
         self.conflicts: dict[str, tuple[str, ...]] = {}
 
     def add(self, rows: Sequence[dict[str, Any]]) -> Path:
-        """Write rows as one new shard: whole and on disk when this returns, or not at all.
+        """Write rows as one new shard, whole or not at all.
 
         Raises:
             ValueError: for a row that `check_row` refuses.
         """
-        told = [{**row, "digest": digest(row)} for row in rows]
-        for row in told:
+        for row in rows:
             check_row(row)
+        told = [{**row, "digest": digest(row)} for row in rows]
         text = "".join(json.dumps(row, sort_keys=True, allow_nan=False) + "\n" for row in told)
         target = self.rows_path / shard_name(text)
         write_whole(text, target)
         return target
 
     def check_writable(self) -> None:
-        """Raise OSError, naming the folder, unless a shard, a trace and a checkpoint could be written now."""
+        """Raise OSError, naming the folder, unless rows, traces and checkpoints can be written now."""
         check_writable(self.rows_path, "results")
         check_writable(self.traces_path, "traces")
         check_writable(self.checkpoints_path, "checkpoints")
@@ -187,17 +194,18 @@ class Store:
     def add_trace(self, trace: Trace) -> None:
         """Write what a run recorded; a later trace of the same run replaces it."""
         entry = trace.to_dict()
-        write_whole(json.dumps({**entry, "digest": digest(entry)}, allow_nan=False) + "\n", self._trace_path(trace.key))
+        text = json.dumps({**entry, "digest": digest(entry)}, allow_nan=False) + "\n"
+        write_whole(text, self.traces_path / f"{trace.key}.json")
 
     def trace(self, run: Run) -> Trace | None:
-        """What a run recorded; None, with a warning that names the file, if it cannot be trusted."""
-        path = self._trace_path(run.key)
+        """What a run recorded; None if there is no such file, or, with a warning that names it, if it cannot be trusted."""
+        path = self.traces_path / f"{run.key}.json"
         if not path.exists():
             return None
         try:
             entry = json.loads(path.read_bytes().decode("utf-8", errors="replace"))
-            if isinstance(entry, dict) and entry.pop("digest", None) != digest(entry):
-                raise ValueError("it is not as it was written (its digest differs)")
+            if isinstance(entry, dict):
+                check_digest(entry, "")
             trace = Trace.from_dict(entry)
             if trace.key != run.key or len(trace.loss) != run.protocol.epochs:
                 raise ValueError("it belongs to another run")
@@ -206,13 +214,10 @@ class Store:
             return None
         return trace
 
-    def _trace_path(self, key: str) -> Path:
-        return self.traces_path / f"{key}.json"
-
     def rows(self) -> Mapping[str, dict[str, Any]]:
-        """The winning row of every key. Lines that cannot be trusted are left out with a warning that names them.
+        """The winning row of every key, not to be changed: a line is parsed once a process, and its row shared.
 
-        A process makes the rows of a line once: they are shared by all who read it, and not to be changed.
+        Lines that cannot be trusted are left out with a warning that names them.
         """
         best: dict[str, tuple[tuple, dict[str, Any]]] = {}
         self.conflicts = {}
@@ -225,7 +230,9 @@ class Store:
             if row is None:
                 continue
             row = {**row, "shard": shard.name}
-            rank = (row["status"] != "ok", _age(row), row["digest"], shard.name)
+            made = datetime.fromisoformat(row["provenance"]["created"])
+            age = (made if made.tzinfo else made.replace(tzinfo=timezone.utc)).timestamp()
+            rank = (row["status"] != "ok", age, row["digest"], shard.name)
             held = best.get(row["key"])
             if held is not None and disagree(held[1], row):
                 before = self.conflicts.get(row["key"], (held[1]["shard"],))
@@ -233,20 +240,17 @@ class Store:
             if held is None or rank < held[0]:
                 best[row["key"]] = (rank, row)
         for key, names in self.conflicts.items():
-            shown = best[key][1]["shard"]
-            warnings.warn(
-                f"{' and '.join(names)} disagree about run {key}; the row of {shown} is shown. Delete the wrong one.",
-                stacklevel=2,
-            )
+            shown = f"the row of {best[key][1]['shard']} is shown. Delete the wrong one."
+            warnings.warn(f"{' and '.join(names)} disagree about run {key}; {shown}", stacklevel=2)
         return MappingProxyType({key: row for key, (_, row) in best.items()})
 
     def add_encoders(self, encoder: Encoder, runs: Sequence[Run]) -> dict[str, str]:
-        """Write a stack's networks and which run is which; returns what its rows tell of them. See `encoder_files`."""
+        """Write a stack's networks; returns what `launch.rows.make_rows` takes as `encoder`. See `encoder_files.write`."""
         self.encoders_path.mkdir(parents=True, exist_ok=True)
         return encoder_files.write(encoder, runs, self.encoders_path)
 
     def encoder(self, row: dict[str, Any]) -> Encoder | None:
-        """The trained network of a row of `rows`; None, with a warning that names the file, if it cannot be had."""
+        """The trained network of a row of `rows`; None, with a warning that says why, if it cannot be had."""
         try:
             return encoder_files.read(row, self.encoders_path)
         except UNREADABLE as error:
@@ -254,39 +258,27 @@ class Store:
             return None
 
     def shard(self, name: str) -> list[dict[str, Any]]:
-        """All sound rows of one shard, in its order, whether or not they win; lines that cannot be trusted are left out."""
+        """All sound rows of one shard, in its order, whether or not they win."""
         found = []
         for _, _, line in shard_lines([self.rows_path / name]):
             with contextlib.suppress(*UNREADABLE):
-                row = json.loads(line)
-                check_row(row)
-                found.append({**row, "shard": name})
+                row = sound_row(line)
+                found += [] if row is None else [{**row, "shard": name}]
         return found
 
     def missing(self, runs: Iterable[Run], traced: Callable[[Run], bool] = lambda run: False) -> list[Run]:
         """Those of `runs` that have no row yet, or no trace where `traced` asks for one; each once, in order."""
-        present = self.rows()
-        return [
-            run
-            for key, run in {run.key: run for run in runs}.items()
-            if key not in present or (traced(run) and self.trace(run) is None)
-        ]
+        present, distinct = self.rows(), {run.key: run for run in runs}.values()
+        return [run for run in distinct if run.key not in present or (traced(run) and self.trace(run) is None)]
 
     def load(self, runs: Iterable[Run] | None = None) -> pd.DataFrame:
-        """The winning rows as a data frame, one line a run and label fraction; see `load`."""
+        """The winning rows, or those of `runs`, as a data frame; see `load`."""
         present = self.rows()
-        wanted = present.values() if runs is None else [present[r.key] for r in runs if r.key in present]
-        return frame(wanted)
-
-
-def _age(row: dict[str, Any]) -> float:
-    """When a row was made, in seconds."""
-    made = datetime.fromisoformat(row["provenance"]["created"])
-    return (made if made.tzinfo else made.replace(tzinfo=timezone.utc)).timestamp()
+        return frame(present.values() if runs is None else [present[run.key] for run in runs if run.key in present])
 
 
 def disagree(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two finished rows of one run have metrics that differ by more than rounding."""
+    """Whether two rows of one run differ in status, or in a metric by more than rounding."""
     if "diverged" in (one["status"], other["status"]):
         return one["status"] != other["status"]
     pairs = [(one["metrics"][f][name], other["metrics"][f][name]) for f in FRACTIONS for name in METRICS]
@@ -295,7 +287,7 @@ def disagree(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 def frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     """Rows as a data frame with `COLUMNS`, one line a run and label fraction, in a fixed order."""
-    import pandas as pd  # not before: who counts rows alone (`status`) does not wait for it
+    import pandas as pd  # not needed where rows are only counted
 
     lines = []
     for row in rows:
@@ -321,8 +313,8 @@ def load(path: str | Path | None = None) -> pd.DataFrame:
 
     Returns:
         A data frame with `COLUMNS`: the run's configuration (for methods with one temperature it is in tau_alpha),
-        label_fraction, the metrics as fractions correct (NaN for a run that diverged), and where the row came from;
-        `protocol` is a short hash of the protocol.
+        label_fraction, the metrics as fractions correct (NaN for a run that diverged), and its provenance; `protocol` is a
+        hash of the protocol.
     """
     return Store(path).load()
 

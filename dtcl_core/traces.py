@@ -1,8 +1,7 @@
-"""What a run can record beside its row, as it is stored: its loss, and the temperatures of its negative pairs, by epoch.
+"""What a run can record beside its row: its loss, and the temperatures of its negative pairs, by epoch.
 
-Temperatures are counted as they are used, every negative pair of every batch, in `BINS` equal bins between the lowest and
-the highest temperature that Eq. 3 allows the run, pairs of one domain and pairs across domains apart. Quantiles are read
-from those counts afterwards, to within a bin. `engine.recorder` does the counting.
+Every negative pair of every batch is counted by `engine.recorder`, in `BINS` equal bins between the lowest and the highest
+temperature that Eq. 3 allows the run, pairs within a domain and across domains apart.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ class Trace:
     Attributes:
         key: of the run.
         loss: [epochs] mean training loss, in nats.
-        low, high: the range of temperatures that the bins divide; None for a method that has no `tau_beta`.
-        counts: int [epochs, 2, BINS], negative pairs by `KINDS` and temperature; None for such a method.
+        low, high: the range of temperatures that the bins divide; None for a method without `tau_beta`.
+        counts: int [epochs, 2, BINS], negative pairs by `KINDS` and temperature; None for a method without `tau_beta`.
     """
 
     key: str
@@ -36,12 +35,12 @@ class Trace:
 
     @property
     def edges(self) -> np.ndarray:
-        """[BINS + 1] edges of the bins; NaN where there are none."""
+        """[BINS + 1] edges of the bins; NaN without temperatures."""
         low, high = (np.nan if end is None else end for end in (self.low, self.high))
         return np.linspace(low, high, BINS + 1)
 
     def quantiles(self, at: Sequence[float], kind: str | None = None) -> np.ndarray:
-        """Quantiles [epochs, len(at)] of the temperatures, of pairs of one kind or of all; within a bin, linear.
+        """Quantiles [epochs, len(at)] of the temperatures of pairs of one of `KINDS`, or of all; linear within a bin.
 
         Raises:
             ValueError: for an unknown kind, or a run without temperatures.
@@ -66,7 +65,7 @@ class Trace:
 
     @classmethod
     def pooled(cls, traces: Sequence[Trace]) -> Trace:
-        """The pairs of several runs of one configuration together, with their mean loss."""
+        """The pairs of several runs of one configuration, with their mean loss."""
         first = traces[0]
         counts = None if first.counts is None else np.sum([t.counts for t in traces if t.counts is not None], axis=0)
         return cls(first.key, np.mean([trace.loss for trace in traces], axis=0), first.low, first.high, counts)
@@ -79,7 +78,7 @@ class Trace:
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Trace:
-        """The inverse of `to_dict`.
+        """Rebuild a trace from `to_dict`.
 
         Raises:
             ValueError: if it is incomplete or of other shapes.
@@ -90,11 +89,9 @@ class Trace:
             trace = cls(plain["key"], loss, plain["low"], plain["high"], counts)
         except (KeyError, TypeError, OverflowError) as error:
             raise ValueError(f"it is incomplete ({error!r})") from None
-        ends = [trace.low, trace.high]
-        if not all(end is None if counts is None else isinstance(end, (int, float)) for end in ends):
+        number, expected = type(None) if counts is None else (int, float), (len(loss), len(KINDS), BINS)
+        if not (isinstance(trace.low, number) and isinstance(trace.high, number)):
             raise ValueError(f"its temperatures lie between {trace.low!r} and {trace.high!r}")
-        if counts is not None and (counts < 0).any():
-            raise ValueError("it counts fewer than no pairs")
-        if counts is not None and counts.shape != (len(loss), len(KINDS), BINS):
-            raise ValueError(f"its counts have shape {counts.shape}, not {(len(loss), len(KINDS), BINS)}")
+        if counts is not None and (counts.shape != expected or (counts < 0).any()):
+            raise ValueError(f"its counts, of shape {counts.shape}, are not numbers of pairs of shape {expected}")
         return trace

@@ -3,5 +3,5 @@
 In the order in which a number travels: `experiments` lists runs, `reported` holds the paper's numbers and `readings` fills what it
 leaves open; `rows` brings an experiment to a frame; `selection` picks configurations by validation; `compare` has one difference
 with its interval; `claims` judges; `encoders` looks into trained networks; `tables` and `figures` (by `style`) make the twins of
-the paper's; `chapter` is what notebooks need; `cli` is the command `dtcl`.
+the paper's; `audit` retrains stored rows; `chapter` is what notebooks need; `cli` is the command `dtcl`, by way of `console`.
 """

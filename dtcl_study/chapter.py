@@ -12,8 +12,6 @@ import pandas as pd
 
 from dtcl_core.checks import closest
 
-from . import style
-
 INJECTED = "# Parameters"  # papermill writes its cell with this first line
 
 
@@ -54,6 +52,8 @@ def start(cells: Sequence[str]) -> None:
         ValueError: see `check_parameters`.
     """
     check_parameters(cells)
+    from . import style  # not before: who wants a table alone does not wait for what draws
+
     style.use_style()
     try:
         shell = get_ipython()  # type: ignore[name-defined]
@@ -113,7 +113,7 @@ class Table:
         return {"text/plain": repr(self), "text/html": self.html()}
 
     def html(self) -> str:
-        """The table as HTML, in a box that scrolls by itself; `_static/book.css` styles it."""
+        """The table as HTML, in a box that scrolls by itself; `_static/narrow.css` styles it."""
         if self.frame.empty:
             return f"<p>{html.escape(self.caption)} Not yet run.</p>"
         heads = "".join(f"<th>{html.escape(str(name))}</th>" for name in self.frame)

@@ -1,7 +1,7 @@
 """The command `dtcl`: run, status, audit, check, benchmark, freeze, reproduce.
 
 Each command is a function from options to an exit status: 0 done, 1 failed, 2 a mistake of the user's (one line on standard error,
-before any work), 3 undecided, 130 stopped. What takes seconds to import is imported in the functions that need it.
+before any work), 3 undecided, 130 stopped. Functions import what takes seconds to import.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -186,8 +186,7 @@ def run(options: argparse.Namespace) -> int:
     from .rows import store_of
 
     check_precision_name(options.precision)
-    # Where Ray trains, its cluster decides what there is.
-    device = options.device if options.engine == "ray" else str(resolve_device(options.device))
+    device = options.device if options.engine == "ray" else str(resolve_device(options.device))  # Ray knows its own devices
     narrowed = {name: getattr(options, name) for name in ("seeds", "epochs", "sigma", "methods", "tau_alpha")}
     runs = REGISTRY[options.experiment].runs(options.preset, **narrowed)
     runs = local.shard_of(runs, *options.shard) if options.shard else runs
@@ -223,42 +222,31 @@ def status(options: argparse.Namespace) -> int:
     from dtcl_core.results import Store
 
     from .experiments import PRESETS, REGISTRY
-    from .rows import left
+    from .rows import complete_seeds, left
 
     device, store = resolve_device(options.device), Store(options.results)
     present = store.rows()
-    pace = local.seconds_an_image(list(present.values()), device)
+    pace = local.pace_of(present.values(), device)
     lines: list[dict[str, Any]] = []
     wanting = left(set(present), lambda run: store.trace(run) is not None)
     absent = {run.key for runs in wanting.values() for run in runs}  # without a row, or the trace that it should have
     for name, to_train in wanting.items():
         runs = REGISTRY[name].runs("paper")
-        there, images = sum(run.key not in absent for run in runs), pace.images(to_train)
+        there, images = sum(run.key not in absent for run in runs), sum(map(local.image_epochs, to_train))
         plain = {run.seed for run in runs} == set(range(PRESETS["paper"].seeds))
         lines.append({
             "experiment": name, "runs": len(runs), "present": there, "missing": len(runs) - there, "to_train": len(to_train),
-            "complete_seeds": complete_seeds(runs, present) if plain else None,
-            "seconds_left": pace.seconds * images if pace.seconds or not to_train else None,
+            "complete_seeds": min(map(len, complete_seeds(runs, present).values())) if plain else None,
+            "seconds_left": None if pace.seconds is None and images else (pace.seconds or 0) * images,
             "core_hours": None if pace.core_seconds is None else pace.core_seconds * images / 3600,
         })  # fmt: skip
     found = {
         "store": str(store.path), "rows": len(present), "diverged": sum(row["status"] == "diverged" for row in present.values()),
         "conflicts": {key: list(files) for key, files in store.conflicts.items()}, "device": str(device),
-        "seconds_an_image": pace.seconds or None, "core_seconds_an_image": pace.core_seconds, "jitter": pace.jitter,
-        "pace_of": pace.source, "experiments": lines,
+        "seconds_an_image": pace.seconds, "core_seconds_an_image": pace.core_seconds, "pace_of": pace.source, "experiments": lines,
     }  # fmt: skip
     print(json.dumps(found, indent=1) if options.json else "\n".join(described(found)))
     return 0
-
-
-def complete_seeds(runs: Sequence[Run], present: Collection[str]) -> int:
-    """How many seeds have all their runs, in the grid (a sigma and a kind of discriminator) that has fewest."""
-    lacking: dict[tuple[float, str | None], set[int]] = {(run.sigma, run.discriminator): set() for run in runs}
-    for run in runs:
-        if run.key not in present:
-            lacking[run.sigma, run.discriminator].add(run.seed)
-    asked = {run.seed for run in runs}  # methods without a discriminator belong to both kinds
-    return min(len(asked - seeds - lacking.get((sigma, None), set())) for (sigma, _), seeds in lacking.items())
 
 
 def described(found: dict[str, Any]) -> list[str]:
@@ -284,11 +272,11 @@ def described(found: dict[str, Any]) -> list[str]:
         hours = "?" if line["core_hours"] is None else f"{line['core_hours']:.1f}"
         said.append(form.format(*counts, seeds, line["to_train"], time, hours))
     said.append("Seeds are complete that every configuration has. A run that several experiments ask for is to train in the first.")
-    if not found["seconds_an_image"]:
+    if found["seconds_an_image"] is None:
         return [*said, f"There is no telling how long the rest takes: {found['pace_of']}."]
     epoch = found["seconds_an_image"] * Protocol().split_sizes[0]
     said.append(f"Time left is for one process on {found['device']}, core-hours are that times its threads (--shard splits them),")
-    return [*said, f"at {epoch:.3g} s a run-epoch ({found['jitter']:.2g} times that with jitter): {found['pace_of']}."]
+    return [*said, f"at {epoch:.3g} s a run-epoch: {found['pace_of']}."]
 
 
 # --- audit, check, benchmark ------------------------------------------------------------------------------------------
@@ -298,10 +286,11 @@ def audit_rows(options: argparse.Namespace) -> int:
     """Retrain stored rows and compare; 0 if they passed, 1 if they failed, 3 if that is undecided."""
     import pandas as pd
 
-    from dtcl_core.launch import audit
     from dtcl_core.launch.progress import numbered
     from dtcl_core.pretrain import Interrupted
     from dtcl_core.results import Store
+
+    from . import audit
 
     lines: list[dict[str, Any]] = []
     stopped = False
@@ -318,7 +307,8 @@ def audit_rows(options: argparse.Namespace) -> int:
     if options.json:
         print(as_json({"outcome": outcome, "stopped": stopped, "said": said, "rows": lines}))
     else:
-        print(*(audit.describe(pd.DataFrame(lines)) if lines else []), *said, ending, sep="\n")
+        form = "{key}  {0:<9}  expected: {expected:<28}  {run}".format
+        print(*(form("identical" if line["identical"] else "differs", **line) for line in lines), *said, ending, sep="\n")
     return STOPPED if stopped else {audit.PASSED: 0, audit.FAILED: 1, audit.UNDECIDED: 3}[outcome]
 
 
@@ -359,7 +349,8 @@ def freeze(options: argparse.Namespace) -> int:
     rows = study.complete[study.complete.discriminator == "batch"] if batch else study.complete
     target = selection.freeze(options.name, rows, HERE / "frozen")
     kept = json.loads(target.read_text(encoding="utf-8"))
-    print(f"{target}: {len(kept['configurations'])} configurations, selected on seeds {', '.join(map(str, kept['seeds']))}.")
+    told = ", ".join(f"{len(seeds)} seeds at sigma {sigma}" for sigma, seeds in kept["seeds"].items())
+    print(f"{target}: {len(kept['configurations'])} configurations, selected on {told}.")
     return 0
 
 
@@ -429,7 +420,7 @@ def performed(arguments: Sequence[str]) -> int:
     except ModuleNotFoundError as missing:
         if (missing.name or "dtcl").startswith("dtcl"):
             raise
-        print(f'error: this needs {missing.name}, which the losses do not: pip install ".[book]" in a clone.', file=sys.stderr)
+        print(f'error: this needs {missing.name}, which the losses do not: pip install ".[study]" in a clone.', file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)

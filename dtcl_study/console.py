@@ -1,4 +1,4 @@
-"""A terminal and its moods: streams that are closed, readers that leave, a disk that is full, Ctrl-C."""
+"""Output that cannot be written (closed streams, readers that leave, a full disk), and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STOPPED = 130  # the exit status shells give an interrupted command
 
 
 class Steady:
-    """A text stream whose writer goes on when what it writes can no longer be taken.
+    """A text stream that raises no error where it cannot be written any more.
 
     Attributes:
         failure: why something written was lost; None if nothing was, or only because its reader left (as `head` does).
@@ -41,7 +41,7 @@ class Steady:
         except OSError as error:
             if not isinstance(error, BrokenPipeError):
                 self.failure = self.failure or error
-            # What is still in its buffer must not fail again, when the interpreter ends.
+            # What is still in its buffer must not fail again when the interpreter ends.
             with suppress(OSError, ValueError):
                 nowhere = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(nowhere, self.stream.fileno())
@@ -67,12 +67,12 @@ def steady_output() -> Iterator[Steady]:
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Ctrl-C waits until the block is done: PyTorch may crash the process if it comes while it is being imported.
+    """Ctrl-C waits until the block is done: PyTorch may crash the process if interrupted while it is imported.
 
     Raises:
         KeyboardInterrupt: at the end of the block, if it was asked for.
     """
-    if threading.current_thread() is not threading.main_thread():  # which alone hears signals
+    if threading.current_thread() is not threading.main_thread():  # only that one gets signals
         yield
         return
     asked: list[int] = []

@@ -28,9 +28,16 @@ SIGMA = 50.0  # of the paper's tables
 PROPOSED = ("dw_negatives", "dw_pairs")
 BASELINES = ("standard", "same_domain", "mmd", "dann")
 ORACLE = "color_jitter"
+ID, OOD, DOMAIN = "test_id", "test_ood", "d_test_id"
+SHORT = {OOD: "Test-OOD", ID: "Test-ID", DOMAIN: "D-Test-ID", "validation": "Validation"}  # accuracies, as tables call them
 SEEDS = 5  # of the paper
 FRESH_SEED, FRESH_SEEDS, FRESH_SEEDS_ELSEWHERE = 1100, 50, 10  # at sigma 50, and at the other spreads
 MAX_SEEDS = 100  # of a grid; more are a slip of the keyboard
+
+
+def title(method: str) -> str:
+    """A method's name in tables and figures."""
+    return ALL_METHODS[method].title
 
 
 @dataclass(frozen=True)
@@ -46,10 +53,7 @@ class Preset:
 
 PRESETS = {
     "smoke": Preset(
-        2,
-        1,
-        "real training on a fifth of the images, in seconds",
-        {"split_sizes": (1386, 231, 231, 462)},
+        2, 1, "real training on a fifth of the images, in seconds", {"split_sizes": (1386, 231, 231, 462)},
         "Smoke runs train for a few steps, to show that all works; methods may come out alike, and no number means anything.",
     ),
     "laptop": Preset(3, 100, "short runs of a sub-grid, hours on a CPU at most"),
@@ -116,10 +120,8 @@ def wants_trace(run: Run) -> bool:
 def weight_outside(preset: str) -> list[Setting]:
     """The weight inside and outside the exponent, and no weight at all."""
     taus = (0.075, 0.1, 0.175) if preset == "paper" else (0.1,)
-    by_tau = (
-        ({"method": "standard"}, {"method": "dw_outside"}, {"method": "dw_negatives", "tau_beta": 0.5}) for _ in taus
-    )
-    return [{"tau_alpha": tau, "sigma": SIGMA, **one} for tau, kinds in zip(taus, by_tau) for one in kinds]
+    kinds: tuple[Setting, ...] = ({"method": "standard"}, {"method": "dw_outside"}, {"method": "dw_negatives", "tau_beta": 0.5})
+    return [{"tau_alpha": tau, "sigma": SIGMA, **kind} for tau in taus for kind in kinds]
 
 
 ADAPTIVE: Mapping[str, Setting] = {  # temperatures that adapt: to domains, to a batch, to an image (the last two as published)
@@ -255,7 +257,8 @@ class Experiment:
         settings = [setting for setting in self.settings(preset) if setting["method"] in chosen]
         if sigma is not None:
             spreads = listed_numbers(sigma)
-            at = {s: [x for x in settings if x["sigma"] == s] or [{**x, "sigma": s} for x in _once(settings)] for s in spreads}
+            others = [] if any("seeds" in x for x in settings) else _once(settings)  # what is frozen is so at its own sigma
+            at = {s: [x for x in settings if x["sigma"] == s] or [{**x, "sigma": s} for x in others] for s in spreads}
             settings = [setting for s in spreads for setting in at[s]]
         if tau_alpha is not None:
             settings = [{**setting, "tau_alpha": tau} for setting in settings for tau in listed_numbers(tau_alpha)]
@@ -325,8 +328,3 @@ REGISTRY = {
         Experiment("readings", "what the paper leaves open, inferred from what it reports", readings.settings, readings.asked),
     )
 }
-
-
-def every_run() -> dict[str, Run]:
-    """All runs that any experiment asks for in the preset `paper`, by key: what the store may hold."""
-    return {run.key: run for experiment in REGISTRY.values() for run in experiment.runs("paper")}

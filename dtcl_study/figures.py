@@ -20,13 +20,13 @@ from matplotlib.ticker import MaxNLocator
 
 from dtcl_core import losses
 from dtcl_core.config import SIGMAS, TAU_ALPHAS, TAU_BETAS
-from dtcl_core.data import SPLITS, ColoredDigits
+from dtcl_core.data import ColoredDigits
 from dtcl_core.methods import ALL_METHODS, METHODS
 from dtcl_core.traces import Trace
 
 from .compare import Interval, accuracy
 from .style import (
-    GRAY, INK, METRIC_TITLES, PAIRS, PALE, SELECTED, SMALL, SPLIT_TITLES, WIDTH, Look, handle, look, method_handles, n_said, title, wrapped,
+    GRAY, INK, METRIC_TITLES, PAIRS, PALE, SELECTED, WIDTH, Look, handle, look, method_handles, n_said, title, wrapped,
 )  # fmt: skip
 
 REPORTED: dict[str, Any] = {"marker": "D", "linestyle": "", "markerfacecolor": "none", "markersize": 4.5}
@@ -428,29 +428,6 @@ def temperature_ridges(trace: Trace | None, tau_alpha: float, seeds: int, ridges
     return figure
 
 
-def reweighting(
-    tau_alpha: float, tau_beta: float, tau_min: float, num_domains: int, similarity: Sequence[float] = (0.8, 0.4, 0.0)
-) -> Figure:
-    """How w_ij sets tau_ij (Eq. 3), and what that does to a negative's weight in the gradient, exp(s / tau) / tau."""
-    w = torch.linspace(0, 1, 201)[None]
-    tau = losses.pair_temperature(w, tau_alpha, tau_beta, tau_min, num_domains)[0]
-    base = torch.tensor(tau_alpha)
-    figure, (above, below) = plt.subplots(2, 1, figsize=(WIDTH, 4.6), sharex=True, layout="constrained")
-    above.plot(w[0], tau, color=INK, linewidth=2.2)
-    above.axhline(tau_alpha, color=GRAY, linestyle="--", linewidth=1)
-    above.text(1.0, tau_alpha, r"$\tau_\alpha$", ha="right", va="bottom", color=GRAY)
-    above.set(ylabel=r"$\tau_{ij}$", ylim=(0, None), title="Temperature of a negative pair")
-    for shade, s in zip(np.linspace(0.0, 0.65, len(similarity)), similarity):
-        log_ratio = (s / tau - tau.log()) - (s / base - base.log())
-        below.plot(w[0], log_ratio / np.log(10), color=str(shade), linewidth=2.2, label=f"$s_{{ij}}$ = {s:g}")
-    below.axhline(0, color=GRAY, linestyle="--", linewidth=1)
-    below.axvline(1 / num_domains, color=GRAY, linestyle=":", linewidth=1)
-    below.set(xlabel=r"$w_{ij}$: probability of sharing the anchor's domain", title="Push on that negative")
-    below.set_ylabel(r"powers of ten over $\tau_{ij} = \tau_\alpha$")
-    below.legend()
-    return figure
-
-
 # --- embeddings ---------------------------------------------------------------------------------------------------------
 
 
@@ -509,53 +486,7 @@ def domain_told(rows: pd.DataFrame, hidden: str = "d_test_id", metric: str = "te
     return figure
 
 
-# --- data, idea, speed --------------------------------------------------------------------------------------------------
-
-
-def digits(data: ColoredDigits, rows: int = 5, columns: int = 5) -> Figure:
-    """Example images of each split (the paper's first appendix figure)."""
-    figure, axes = plt.subplots(1, len(SPLITS), figsize=(WIDTH, 1.45), layout="constrained")
-    for axis, split in zip(axes, SPLITS):
-        images = data.split(split).images[: rows * columns].clamp(0, 1)
-        tiles = images.unflatten(0, (rows, columns)).permute(0, 3, 1, 4, 2).flatten(2, 3).flatten(0, 1)
-        axis.imshow(tiles.numpy(), interpolation="nearest")
-        axis.set_title(SPLIT_TITLES[split])
-        axis.axis("off")
-    return figure
-
-
-def color_distributions(sigmas: Sequence[float], seed: int = 0, shown: int = 150) -> Figure:
-    """Colours of each domain in RGB space and their marginals, a row a sigma (the paper's second appendix figure)."""
-    figure = plt.figure(figsize=(WIDTH, 0.3 + 1.5 * len(sigmas)), layout="constrained")
-    grid = figure.add_gridspec(len(sigmas), 4, width_ratios=(1.6, 1, 1, 1))
-    for line, sigma in enumerate(sigmas):
-        data = ColoredDigits(sigma, seed)
-        space = figure.add_subplot(grid[line, 0], projection="3d")
-        marginals = [figure.add_subplot(grid[line, 1 + channel]) for channel in range(3)]
-        colors = torch.cat([data.colors(split) for split in SPLITS]) * 255
-        domains = torch.cat([data.domains(split) for split in SPLITS])
-        for index, name in enumerate(data.domain_names):
-            mine = colors[domains == index].numpy()
-            space.scatter(*mine[:shown].T, s=4, c=np.clip(mine[:shown] / 255, 0, 1), linewidths=0, depthshade=False)
-            for channel, axis in enumerate(marginals):
-                bins = np.linspace(0, 255, 35).tolist()
-                axis.hist(mine[:, channel], bins=bins, density=True, histtype="step", linewidth=1.6, color=str(name), label=str(name))
-        _dress_colors(space, marginals, sigma, first=line == 0)
-    return figure
-
-
-def _dress_colors(space: Any, marginals: Sequence[Axes], sigma: float, first: bool) -> None:
-    """Titles, ticks and limits of a row of `color_distributions`."""
-    space.set_title(rf"$\sigma$ = {sigma:g}", pad=0)
-    for name, axis in zip(("R", "G", "B"), marginals):
-        axis.set(title=f"{name} intensity" if first else "", xlim=(0, 255), xticks=(0, 250), yscale="log", yticks=[])
-        axis.minorticks_off()
-    for setter, name in ((space.set_xlabel, "R"), (space.set_ylabel, "G"), (space.set_zlabel, "B")):
-        setter(name, labelpad=-13)
-    space.set(xlim=(0, 255), ylim=(0, 255), zlim=(0, 255), xticks=(0, 250), yticks=(0, 250), zticks=(0, 250))
-    space.tick_params(labelsize=SMALL, pad=-4)
-    if first:
-        marginals[-1].legend(handlelength=0.8, borderpad=0.1)
+# --- the idea --------------------------------------------------------------------------------------------------
 
 
 def idea(tau_alpha: float = 0.125, tau_beta: float = 0.1, tau_min: float = 0.01, seed: int = 0) -> Figure:
@@ -595,26 +526,3 @@ def _image(axis: Axes, image: torch.Tensor, x: float, y: float, size: float) -> 
     """A digit, centred."""
     half = size / 2
     axis.imshow(image.permute(1, 2, 0).numpy(), extent=(x - half, x + half, y - half, y + half), aspect="auto", zorder=3)
-
-
-def stack_cost(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    """What an epoch of a stack costs as runs are added, beside a cost that grows in proportion.
-
-    Args:
-        tables: by machine: runs (of the stack), seconds (an epoch), a_run (seconds of a run's share).
-    """
-    figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 2.6), layout="constrained")
-    for (name, table), (shade, marker) in zip(tables.items(), ((INK, "o"), ("0.5", "s"), ("0.7", "^"))):
-        left.plot(table.runs, table.seconds, marker=marker, color=shade, label=name)
-        left.plot(table.runs, table.seconds.iloc[:1].sum() * table.runs, color=shade, linestyle=":", linewidth=1)
-        right.plot(table.runs, table.a_run, marker=marker, color=shade)
-    left.plot([], [], color=GRAY, linestyle=":", linewidth=1, label="in proportion")
-    for axis, name, unit in ((left, "The whole stack", "seconds an epoch"), (right, "A run's share", "seconds a run-epoch")):
-        axis.set(xlabel="runs in the stack", ylabel=unit, title=name)
-        if any(len(table) for table in tables.values()):
-            axis.set(xscale="log", **({"yscale": "log"} if axis is left else {"ylim": (0, None)}))
-            axis.xaxis.set_major_formatter("{x:g}")
-        else:
-            _not_yet(axis)
-    left.legend()
-    return figure

@@ -1,4 +1,6 @@
-"""The rule that chooses what the paper leaves open. Committed before the rows that it judges.
+"""The rule that chooses the settings which the paper leaves open, by how well candidates reproduce what it reports.
+
+The rule was committed before the rows that it judges.
 
 The choice has two stages, first what makes the networks, then what makes the weight (`NETWORKS` and `WEIGHTS`, plainest first).
 
@@ -95,7 +97,7 @@ class Candidate:
         return Protocol(**{**FIXED, **self.changes})
 
     def run(self, configuration: Configuration, seed: int, sized: Protocol | None = None) -> Run:
-        """A run of it; where both floors lie below every temperature that Eq. 3 can give, that of the higher floor."""
+        """A run of this candidate. Where no floor can matter (Eq. 3 stays above both), the higher is written, so that candidates share it."""
         changes: dict[str, Any] = {}
         lowest = configuration["tau_alpha"] - configuration.get("tau_beta", 0.0) / 2
         if lowest >= HIGHER_FLOOR - 1e-9:
@@ -143,19 +145,13 @@ def weight_candidates(networks: Sequence[str]) -> tuple[Candidate, ...]:
     )
 
 
-def runs(
-    candidates: Sequence[Candidate],
-    configurations: Sequence[Configuration],
-    seeds: Sequence[int],
-    sized: Protocol | None = None,
-) -> list[Run]:
+def runs(candidates: Sequence[Candidate], tried: Sequence[Configuration], seeds: Sequence[int], sized: Protocol | None = None) -> list[Run]:
     """Every configuration of some candidates on some seeds, each run once."""
-    found = [c.run(configuration, seed, sized) for c in candidates for configuration in configurations for seed in seeds]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(c.run(configuration, seed, sized) for c in candidates for configuration in tried for seed in seeds))
 
 
 def asked(sized: Protocol | None = None) -> list[Run]:
-    """The runs of both stages, as far as the choices made tell which they are."""
+    """All runs that the rule needs now; later ones appear once the names above are filled in."""
     found = runs(NETWORKS, NETWORK_CONFIGURATIONS, NETWORK_SEEDS, sized)
     best = [network for network in NETWORKS if network.name in BEST_NETWORKS]
     found += runs(best, NETWORK_CONFIGURATIONS, MORE_NETWORK_SEEDS, sized)
@@ -167,7 +163,7 @@ def asked(sized: Protocol | None = None) -> list[Run]:
 
 
 def settings(preset: str) -> list[dict[str, Any]]:
-    """What the experiment sets in a preset of short runs: two networks, one configuration a method."""
+    """The experiment's settings in smoke and laptop: two networks, one configuration a method."""
     first = {configuration["method"]: configuration for configuration in reversed(NETWORK_CONFIGURATIONS)}
     return [
         {**configuration, "sigma": SIGMA, "protocol": {**FIXED, **network.changes}}
@@ -178,9 +174,7 @@ def settings(preset: str) -> list[dict[str, Any]]:
 
 # --- the rule --------------------------------------------------------------------------------------------------------
 
-PAPER_SEEDS, DRAWS = 5, 20
-CAP = 4.0
-CHANCE = 0.5
+PAPER_SEEDS, DRAWS, CAP, CHANCE = 5, 20, 4.0, 0.5
 RESAMPLES, SURE = 2000, 0.9
 
 Rows = Mapping[str, Mapping[str, Any]]  # by key, as `Store.rows` gives them
@@ -231,8 +225,8 @@ def weights() -> Stage:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a candidate measures: validation [configurations, seeds] at 1 % of labels; mean and variance over draws of what each
-    anchor names, both [anchors, configurations, seeds], NaN for configurations that are none of the anchor's."""
+    """What a candidate measures: validation [configurations, seeds] at 1 % of labels; mean and variance over draws of what each anchor
+    names, both [anchors, configurations, seeds], NaN where a configuration is none of the anchor's."""
 
     validation: np.ndarray
     mean: np.ndarray
@@ -279,22 +273,9 @@ def _draws(row: Any, metric: str, fraction: float) -> list[float]:
     return [CHANCE] if row["status"] != "ok" else row["draws"][str(fraction)][metric]
 
 
-def available(
-    candidates: Sequence[Candidate], stage: Stage, rows: Rows, seeds: Sequence[int]
-) -> dict[str, Measured]:
-    """`measured` of the candidates that have all their runs on some seeds, by name, in the list's order."""
-    found = {c.name: measured(c, stage, rows, seeds) for c in candidates}
-    return {name: each for name, each in found.items() if each is not None}
-
-
 @dataclass(frozen=True)
 class Comparison:
-    """Candidates compared on the same seeds.
-
-    Args:
-        stage: whose anchors.
-        found: by the candidate's name, in the list's order, as from `available`; at least one.
-    """
+    """Candidates compared on the same seeds of a stage: `measured` by the candidate's name, in the list's order; at least one."""
 
     stage: Stage
     found: Mapping[str, Measured]
@@ -303,6 +284,7 @@ class Comparison:
     def n(self) -> int:
         return next(iter(self.found.values())).validation.shape[1]
 
+    @cached_property
     def variances(self) -> tuple[np.ndarray, np.ndarray]:
         """seed^2 and draw^2 of each anchor, pooled over candidates."""
         each = [m.at(self.stage.anchors, np.arange(self.n)) for m in self.found.values()]
@@ -313,16 +295,14 @@ class Comparison:
     def distances(self, name: str, seeds: np.ndarray | None = None) -> np.ndarray:
         """z of each anchor for one candidate; on some of its seeds, with the variances of all."""
         mean, _ = self.found[name].at(self.stage.anchors, np.arange(self.n) if seeds is None else seeds)
-        seed, draw = self.variances()
+        seed, draw = self.variances
         told = np.array([a.reported for a in self.stage.anchors])
         scale = np.sqrt((seed + draw) / PAPER_SEEDS + seed / self.n + draw / (DRAWS * self.n))
         return (mean.mean(axis=1) - told) / np.maximum(scale, 1e-12)
 
     def misfits(self, seeds: np.ndarray | None = None) -> dict[str, float]:
         """The misfit of each candidate."""
-        return {
-            name: float(np.sqrt(np.mean(np.clip(self.distances(name, seeds), -CAP, CAP) ** 2))) for name in self.found
-        }
+        return {name: float(np.sqrt(np.mean(np.clip(self.distances(name, seeds), -CAP, CAP) ** 2))) for name in self.found}
 
     def table(self) -> pd.DataFrame:
         """Candidates by misfit: candidate, misfit, ahead (share of resamples of the seeds in which the best is better), n."""
@@ -337,7 +317,7 @@ class Comparison:
         return pd.DataFrame(lines, columns=["candidate", "misfit", "ahead", "n"])
 
     def alike(self) -> tuple[str, ...]:
-        """The best candidate and those that resampling cannot tell from it nine times in ten, in the list's order."""
+        """The best candidate, and those that it beats in fewer than 90 % of resamples of the seeds; in the list's order."""
         table = self.table().set_index("candidate")
         return tuple(name for name in self.found if not table.ahead[name] >= SURE)
 
@@ -350,6 +330,7 @@ def two_best(comparison: Comparison) -> tuple[str, ...]:
 
 def compared(candidates: Sequence[Candidate], stage: Stage, rows: Rows, best: Sequence[str] = ()) -> Comparison | None:
     """Candidates compared: all on the stage's first seeds or, where `best` names two, these on all seeds. None while a run lacks."""
-    chosen = [c for c in candidates if c.name in best] if best else list(candidates)
-    found = available(chosen, stage, rows, stage.seeds + (stage.more_seeds if best else ()))
+    chosen, seeds = [c for c in candidates if not best or c.name in best], stage.seeds + (stage.more_seeds if best else ())
+    every = {c.name: measured(c, stage, rows, seeds) for c in chosen}
+    found = {name: each for name, each in every.items() if each is not None}
     return Comparison(stage, found) if chosen and len(found) == len(chosen) else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ class Study:
         compute: train what is missing; False reads only.
         device: "auto", "cpu" or "cuda"; checked in any case.
         save: a folder that figures will be written to, tried before any training.
+        quiet: say nothing of what a preset's numbers mean.
         options: seeds, epochs, sigma, methods, tau_alpha: see `experiments.Experiment.runs`.
 
     Attributes:
@@ -53,6 +54,8 @@ class Study:
         compute: bool = False,
         device: str = "auto",
         save: str | None = None,
+        *,
+        quiet: bool = False,
         **options: Any,
     ):
         checked_choice("compute", compute, (True, False))
@@ -63,7 +66,7 @@ class Study:
             if not (isinstance(save, str) and save):
                 raise ValueError(f"save must be the name of a folder, got {save!r}.")
             check_writable(Path(save), "figures")
-        if PRESETS[preset].caution:
+        if PRESETS[preset].caution and not quiet:
             print(PRESETS[preset].caution)
         self.store = store_of(preset)
         if compute:
@@ -97,7 +100,7 @@ class Study:
     @cached_property
     def counts(self) -> dict[tuple[float, str | None], int]:
         """How many seeds are complete in each grid, by sigma and discriminator."""
-        return {name: len(seeds) for name, seeds in _whole(self.runs, set(self.frame.key)).items()}
+        return {name: len(seeds) for name, seeds in complete_seeds(self.runs, set(self.frame.key)).items()}
 
     def traces(self) -> list[Trace]:
         """What the runs recorded, of those that have a trace."""
@@ -128,7 +131,7 @@ def _grids(runs: Sequence[Run]) -> dict[tuple[float, str | None], dict[int, list
     return found
 
 
-def _whole(runs: Sequence[Run], there: set[str]) -> dict[tuple[float, str | None], list[list[Run]]]:
+def complete_seeds(runs: Sequence[Run], there: Collection[str]) -> dict[tuple[float, str | None], list[list[Run]]]:
     """The runs of each complete seed of each grid."""
     return {
         name: [members for members in by_seed.values() if all(run.key in there for run in members)]
@@ -143,12 +146,12 @@ def complete(runs: Sequence[Run], frame: pd.DataFrame) -> pd.DataFrame:
         runs: what is asked for.
         frame: rows that exist.
     """
-    keep = {run.key for seeds in _whole(runs, set(frame.key)).values() for members in seeds for run in members}
+    keep = {run.key for seeds in complete_seeds(runs, set(frame.key)).values() for members in seeds for run in members}
     return frame[frame.key.isin(keep)].reset_index(drop=True)
 
 
 def left(present: set[str], traced: Callable[[Run], bool]) -> dict[str, list[Run]]:
-    """What each experiment lacks in the preset `paper`: its runs that have no row and belong to no experiment before it.
+    """For each experiment, its runs of the preset `paper` that are still to train; a shared run counts for the first experiment only.
 
     Args:
         present: keys of rows.

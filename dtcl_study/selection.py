@@ -17,6 +17,9 @@ import pandas as pd
 
 from dtcl_core.config import HYPERPARAMETERS
 
+from . import readings
+from .experiments import SEEDS, SIGMA, frozen
+
 FRACTION = 0.01  # of labels, at which validation accuracies are compared
 CHANCE = 0.5
 CONTEXT = ("method", "discriminator", "sigma", "projector", "projector_dim")  # configurations compete within it
@@ -50,8 +53,7 @@ def select(frame: pd.DataFrame, label_fraction: float = FRACTION) -> pd.DataFram
     Returns:
         A line a context: the columns of `CONFIGURATION`, mean `validation` and `n` seeds.
     """
-    table = validation(frame, label_fraction)
-    found = pd.DataFrame({"validation": table.mean(axis=1), "n": table.notna().sum(axis=1)}).reset_index()
+    found = validation(frame, label_fraction).agg(["mean", "count"], axis=1).rename(columns={"mean": "validation", "count": "n"}).reset_index()
     best = found.sort_values("validation", ascending=False, kind="stable").drop_duplicates(list(CONTEXT))
     return best.sort_index().reset_index(drop=True)
 
@@ -70,16 +72,17 @@ def elsewhere(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def reselected(frame: pd.DataFrame, resamples: int = RESAMPLES) -> pd.DataFrame:
-    """What as many other seeds would select: the seeds are drawn again with replacement, and selected on.
+    """How stable the selection is: the seeds are drawn again with replacement, and selected on.
 
     Returns:
         A line a context and configuration that is ever selected: the columns of `CONFIGURATION`, `share` of the resamples in which it
         is, and `selected` (whether the seeds themselves select it); the most frequent first within a context.
     """
-    table, generator = validation(frame), np.random.Generator(np.random.Philox(0))
-    seeds = generator.integers(table.shape[1], size=(resamples, table.shape[1]))
     lines = []
-    for _, part in table.groupby(level=list(CONTEXT), dropna=False, sort=False):
+    for _, part in validation(frame).groupby(level=list(CONTEXT), dropna=False, sort=False):
+        part = part.dropna(axis=1)  # the seeds of this context
+        generator = np.random.Generator(np.random.Philox(0))
+        seeds = generator.integers(part.shape[1], size=(resamples, part.shape[1]))
         means = part.to_numpy()[:, seeds].mean(axis=2)  # [configurations, resamples]
         share = np.bincount(means.argmax(axis=0), minlength=len(part)) / resamples
         first = int(part.mean(axis=1).to_numpy().argmax())
@@ -103,20 +106,28 @@ def freeze(name: str, frame: pd.DataFrame, folder: Path) -> Path:
     target = folder / f"{name}.json"
     if target.exists():
         raise ValueError(f"{target.name} exists, and a frozen selection is never changed.")
+    if readings.CHOSEN is None:
+        raise ValueError("the settings that the paper leaves open are not chosen yet, and a selection is frozen under them.")
     if frame.empty:
         raise ValueError("no seed is complete, so nothing can be selected.")
+    plain = frame[(frame.sigma == SIGMA) & (frame.discriminator != "batch")]
+    if len(plain) and plain.seed.nunique() < SEEDS:
+        raise ValueError(f"at sigma {SIGMA:g} a selection is frozen on {SEEDS} complete seeds, and there are {plain.seed.nunique()}.")
     chosen = select(frame)[list(CONFIGURATION)].to_dict("records")
-    plain = [{key: value for key, value in line.items() if value is not None and value == value} for line in chosen]
-    seeds = sorted({int(seed) for seed in frame.seed})
-    target.write_text(json.dumps({"name": name, "seeds": seeds, "configurations": plain}, indent=1) + "\n", encoding="utf-8")
+    held = {(c["method"], c["sigma"], c.get("discriminator")) for selection in frozen() for c in selection["configurations"]}
+    settings = [{key: value for key, value in line.items() if value is not None and value == value} for line in chosen]
+    if twice := [s["method"] for s in settings if (s["method"], s["sigma"], s.get("discriminator")) in held]:
+        raise ValueError(f"a selection of {twice[0]} is frozen already at one of these sigmas; name others by --sigma.")
+    seeds = {f"{sigma:g}": sorted(map(int, set(part.seed))) for sigma, part in frame.groupby("sigma")}
+    target.write_text(json.dumps({"name": name, "seeds": seeds, "configurations": settings}, indent=1) + "\n", encoding="utf-8")
     return target
 
 
 def strategies(frame: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     """Ways to select a configuration, and what each gives: the means of the accuracies over seeds.
 
-    The ways: the held-out colour (the paper's), held-out digits of the training colours, the embedding that tells the domain least, the
-    mean of the first two less what the third tells, and the oracle that looks at Test-OOD.
+    The ways, by what is largest: validation accuracy (the held-out colour, the paper's way), Test-ID accuracy (held-out digits), minus the
+    distance of D-Test-ID from one half, the mean of the first two less that distance, and Test-OOD accuracy (an oracle).
 
     Returns:
         A line a context and way: the columns of `CONTEXT`, way, seed, and each metric of the configuration selected on the other seeds.

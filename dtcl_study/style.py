@@ -17,7 +17,7 @@ import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
-from dtcl_core.methods import ALL_METHODS
+from . import experiments
 
 
 class Look(NamedTuple):
@@ -48,12 +48,7 @@ SELECTED = "#E0002B"  # what validation selects
 PAIRS = {"same_domain": "#0E5E63", "cross_domain": "#7FC9CC"}  # negatives of the anchor's domain, and of another
 WIDTH = 4.8  # inches of a figure: it is shown as wide as the text, on a telephone on 366 pixels
 SMALL = 7.0  # points of the smallest letters: 7.4 pixels there, 15 on 750
-METRIC_TITLES = {
-    "test_ood": "Test-OOD accuracy",
-    "test_id": "Test-ID accuracy",
-    "d_test_id": "D-Test-ID accuracy",
-    "validation": "Validation accuracy",
-}
+METRIC_TITLES = {name: f"{short} accuracy" for name, short in experiments.SHORT.items()}
 SPLIT_TITLES = {"train": "Train", "validation": "Validation", "test_id": "Test-ID", "test_ood": "Test-OOD"}
 RC = {
     "figure.dpi": 120,
@@ -90,7 +85,7 @@ def look(method: str) -> Look:
 
 def title(method: str, letters: int | None = None) -> str:
     """A method's name as the paper's tables have it, in lines of at most so many letters."""
-    return wrapped(ALL_METHODS[method].title, letters or 99)
+    return wrapped(experiments.title(method), letters or 99)
 
 
 def wrapped(text: str, letters: int) -> str:

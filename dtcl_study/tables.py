@@ -1,4 +1,4 @@
-"""Twins of the paper's tables: its rows in its order, its columns, what it reports over what we measure.
+"""The paper's tables, each cell reported above measured ("twins"): its rows in its order, its columns.
 
 A twin shows three decimals throughout, 95 % intervals over seeds, n, and the best of each column in bold, the oracle aside (of D-Test-ID
 the nearest to one half).
@@ -13,14 +13,14 @@ from typing import Any
 
 import pandas as pd
 
-from dtcl_core.config import HYPERPARAMETERS, SIGMAS, TAU_ALPHAS, TAU_BETAS
+from dtcl_core.config import HYPERPARAMETERS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Protocol
 from dtcl_core.methods import METHODS
 
 from . import reported, selection
 from .chapter import Table
-from .claims import DOMAIN, ID, NOT_YET, OOD, SHORT, percent, states, title
+from .claims import NOT_YET, percent, states
 from .compare import Interval, accuracy, by_seed, difference
-from .experiments import BASELINES, ORACLE, PROPOSED, SIGMA
+from .experiments import BASELINES, DOMAIN, ID, OOD, ORACLE, PROPOSED, SHORT, SIGMA, title
 from .rows import Study
 
 METRICS = (OOD, ID, DOMAIN)
@@ -114,7 +114,8 @@ class Twin:
                 bold |= {(2 * i, column.label)} if self.best(self.reported, j) == i else set()
                 bold |= {(2 * i + 1, column.label)} if self.best(means, j) == i else set()
             records += [above, below]
-        caption = f"{self.caption} Measured: mean over seeds with 95 % interval, {self.seeds}."
+        alone = max((i.n for i in self.measured.values()), default=0) < 2
+        caption = f"{self.caption} Measured: {'one seed at most' if alone else 'mean over seeds with 95 % interval'}, {self.seeds}."
         return Table(pd.DataFrame(records), caption, bold, small)
 
 
@@ -153,6 +154,8 @@ def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIG
     methods = [m for m in METHODS if m in set(rows.method)] if len(rows) else METHODS
     paper = reported.main_comparison(sigma, label_fraction)
     caption = f"Accuracy at sigma {sigma:g} with {percent(label_fraction)} of the labels."
+    if Protocol().domain_probe_data == "train":  # a stand-in
+        caption += " D-Test-ID: by a probe on all training images."
     return twin(caption, of_methods(tuple(methods)), columns, rows, paper)
 
 
@@ -226,8 +229,8 @@ def leads(rows: pd.DataFrame, metrics: Sequence[str] = (OOD, ID)) -> pd.DataFram
         rows: of one configuration a method on fresh seeds, at one label fraction.
 
     Returns:
-        Columns: method, accuracy, word, least lead (over the nearest baseline, as text) and at most (the smallest of the four upper
-        limits); empty where a method has fewer than two seeds.
+        Columns: method, accuracy, word, least lead (over the nearest baseline, as text) and at most (the upper
+        limit of the lead over the baseline where that limit is smallest); empty where a method has fewer than two seeds.
     """
     lines = []
     for metric in metrics:

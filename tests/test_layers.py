@@ -140,7 +140,7 @@ def test_what_reaches_the_engine_from_outside_is_known():
     outside = {name for name in IMPORTS if not name.startswith(inside) and any(m.startswith(engine) for m in IMPORTS[name])}
     assert {name for name in outside if name.startswith("dtcl_core")} == {
         "dtcl_core.results",  # keeps trained encoders
-        *(f"dtcl_core.launch.{name}" for name in ("local", "cluster", "rows", "audit", "selfcheck")),
+        *(f"dtcl_core.launch.{name}" for name in ("local", "cluster", "rows", "selfcheck")),
     }
 
 

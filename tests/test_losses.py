@@ -282,6 +282,9 @@ def test_an_embedding_without_a_direction_gets_no_gradient(name):
     assert not gradient[2].any() and gradient.isfinite().all() and gradient[:2].abs().sum() > 0
     unit = losses.directions(z.detach())
     assert torch.equal(unit, F.normalize(z.detach(), dim=-1))
+    (first,) = torch.autograd.grad(objectives()[name](z), z, create_graph=True)
+    (second,) = torch.autograd.grad(first.square().sum(), z)
+    assert second.isfinite().all() and not second[2].any()
 
 
 def test_domain_mmd_costs_no_more_with_more_domains_and_is_the_same():

@@ -1,1 +1,1 @@
-"""What trains beneath the core: devices, views as streams, a CPU's own operators, checkpoints, traces, provenance."""
+"""What makes training fast and safe: stacks of networks, views as streams, devices, a CPU's own operators, checkpoints, kept encoders, provenance."""

@@ -1,7 +1,4 @@
-"""A stack's state on disk: written whole or not at all, checked for damage, and read without executing anything.
-
-The file is a SHA-256 digest and what `torch.save` wrote: PyTorch's reader does not notice a flipped bit.
-"""
+"""A stack's state on disk, checked for damage (`pretrain.train` writes it and resumes from it): a SHA-256 digest and what `torch.save` wrote."""
 
 from __future__ import annotations
 
@@ -39,11 +36,7 @@ def placed(tree: Any, device: torch.device) -> Any:
 
 
 def write_checkpoint(state: dict[str, Any], path: Path) -> None:
-    """Write a stack's state to `path`, whole or not at all.
-
-    Raises:
-        OSError: naming the file, and on a full disk how much it needs.
-    """
+    """Write a stack's state to `path`, whole or not at all; OSError as from `write_whole`."""
     memory = io.BytesIO()
     torch.save(state, memory)
     content = memory.getvalue()
@@ -51,7 +44,7 @@ def write_checkpoint(state: dict[str, Any], path: Path) -> None:
 
 
 def read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
-    """A state that `write_checkpoint` wrote; only tensors and plain values are read, no code is run.
+    """A state that `write_checkpoint` wrote. No code in the file is run.
 
     Raises:
         ValueError: if the file is not as it was written.
@@ -65,7 +58,7 @@ def read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except (torch.OutOfMemoryError, MemoryError):
         raise
-    except Exception as error:  # whatever the reader stumbles over; its messages are pages long
+    except Exception as error:  # of any kind, with a message of pages
         raise ValueError(f"it holds more than tensors and plain values ({type(error).__name__})") from None
     if not isinstance(state, dict) or not isinstance(state.get("losses"), list):
         raise ValueError("it holds no state of a stack")

@@ -1,4 +1,4 @@
-"""Where to train, in which precision, how many runs fit, and how to make a CPU's memory cheap."""
+"""Choice of device and precision, a GPU's free memory, and faster memory on a CPU."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# The kinds of device beside the CPU that `resolve_device` takes. All they share is asked below, through what PyTorch calls
-# a device module (`torch.cuda` is one), so that the simulated device of the tests takes the very branches a GPU takes.
+# Devices besides the CPU that `resolve_device` accepts. The functions below use only PyTorch's device module (such as
+# `torch.cuda`), so that the simulated device of the tests takes the same branches as a GPU.
 ACCELERATORS = ["cuda"]
 
 
 def is_accelerator(device: torch.device) -> bool:
-    """Whether a device computes beside the host, which queues work for it and should never wait in between."""
+    """Whether a device is not the CPU. The host queues work for it and should not wait for results in between."""
     return device.type != "cpu"
 
 
@@ -27,22 +27,18 @@ def module_of(device: torch.device | str) -> Any:
 
 
 def upload(tensor: Tensor, device: torch.device) -> Tensor:
-    """A host tensor on the device, without waiting for it: an accelerator copies from pinned memory when its turn comes."""
+    """Copy a host tensor to the device. An accelerator copies from pinned memory, and the host does not wait."""
     return tensor.pin_memory().to(device, non_blocking=True) if is_accelerator(device) else tensor
 
 
 def release_memory(device: torch.device) -> None:
-    """Give back what PyTorch holds of an accelerator's memory but does not use."""
+    """Return the accelerator memory that PyTorch holds but does not use."""
     if is_accelerator(device):
         module_of(device).empty_cache()
 
 
 def resolve_device(device: str | torch.device = "auto") -> torch.device:
-    """The device to train on: "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:N".
-
-    Raises:
-        ValueError: for another name, or a GPU where there is none.
-    """
+    """The device named "auto" (a GPU if there is one), "cpu", "cuda" or "cuda:N"; raises ValueError for other names and absent GPUs."""
     name = check_device_name(str(device))
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -55,11 +51,7 @@ def resolve_device(device: str | torch.device = "auto") -> torch.device:
 
 
 def check_device_name(name: str) -> str:
-    """The name, if it is one that `resolve_device` may take on some machine.
-
-    Raises:
-        ValueError: for another.
-    """
+    """Return a name that `resolve_device` may accept on some machine; raise ValueError for any other."""
     kind, colon, index = name.partition(":")
     if name not in ("auto", "cpu") and not (kind in ACCELERATORS and (not colon or index.isdecimal())):
         raise ValueError(f"device must be auto, cpu or cuda, got {name!r}.")
@@ -67,24 +59,17 @@ def check_device_name(name: str) -> str:
 
 
 def check_precision_name(precision: str) -> str:
-    """The name, if it is a precision's.
-
-    Raises:
-        ValueError: for another.
-    """
+    """Return the name of a precision; raise ValueError for any other."""
     if precision not in ("auto", "float32", "bfloat16"):
         raise ValueError(f"precision must be auto, float32 or bfloat16, got {precision!r}.")
     return precision
 
 
 def resolve_precision(precision: str, device: torch.device) -> str:
-    """The precision of convolutions: "float32", "bfloat16", or for "auto" the one that suits the device.
+    """The precision of convolutions, "float32" or "bfloat16"; for "auto", the one that suits the device. Others raise ValueError.
 
-    That is bfloat16 on a GPU with such matrix units (compute capability 8.0 on), and float32 on every CPU: rows of one
-    experiment are then of one precision, and the trunk for CPUs, which computes in float32, is the faster one.
-
-    Raises:
-        ValueError: for another name.
+    "auto" gives bfloat16 on a GPU with matrix units for it (compute capability 8.0 on) and float32 on every CPU. All CPU rows of an
+    experiment then have one precision, and the trunk for CPUs applies, which computes in float32 and is faster.
     """
     if check_precision_name(precision) != "auto":
         return precision
@@ -94,24 +79,23 @@ def resolve_precision(precision: str, device: torch.device) -> str:
 
 
 def reproducible(device: torch.device) -> AbstractContextManager:
-    """Convolutions that give the same bits every time, in the precision asked for (cuDNN would round to TF32)."""
+    """Make convolutions deterministic in a `with` block, in the precision asked for (cuDNN would round to TF32)."""
     if not is_accelerator(device):
         return nullcontext()
     return torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
 
 
 def free_bytes(device: torch.device) -> int:
-    """Memory that a GPU has left for tensors: what its driver calls free, and what PyTorch holds but does not use."""
+    """GPU memory left for tensors, in bytes: what the driver calls free, plus what PyTorch holds but does not use."""
     module = module_of(device)
     free, _ = module.mem_get_info(device)
     return free + module.memory_reserved(device) - module.memory_allocated(device)
 
 
 def tune_cpu_memory() -> None:
-    """Make memory cheap on Linux: glibc keeps what is freed, and large tensors get large pages.
+    """Make memory faster on Linux: glibc keeps freed memory, and large tensors get large pages.
 
-    Otherwise every step pays for page faults and address look-ups. PyTorch asks once whether pages are to be large: a
-    process that had tensors before this call keeps small ones.
+    This saves page faults and address look-ups in every step. It must run before the first tensor: PyTorch asks for large pages once.
     """
     if sys.platform.startswith("linux"):
         os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")

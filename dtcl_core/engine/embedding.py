@@ -1,4 +1,4 @@
-"""Embeddings outside a training step: of whole splits, for probes, and of the training images, for a discriminator."""
+"""Embeddings outside training steps: of whole splits for probes, and of training images for a discriminator."""
 
 from __future__ import annotations
 
@@ -20,14 +20,9 @@ EMBED_BATCH = 1155  # images embedded at a time; divides the splits nearly evenl
 
 @torch.no_grad()
 def embed(encoder: Encoder, streams: Streams, counts: Sequence[int], split: str, group: Group | None = None) -> Tensor:
-    """Embeddings [R, N, embedding_dim] of a split's clean images, in evaluation mode; as many at once as fit.
+    """Embeddings [R, N, embedding_dim] of a split's clean images, in evaluation mode, for all runs or only for a group's.
 
-    Args:
-        encoder: of all runs of a stack.
-        streams: what they look at.
-        counts: how many runs look at each stream.
-        split: a name in `data.SPLITS`.
-        group: whose embeddings; None: all runs'.
+    `counts` holds the number of runs that see each stream. If the device runs out of memory, the batch size is halved.
     """
     which, counts = (range(len(counts)), counts) if group is None else (group.streams, group.counts)
     runs, size = None if group is None else group.runs, EMBED_BATCH
@@ -67,7 +62,7 @@ def for_discriminator(encoder: Encoder, streams: Streams, counts: Sequence[int],
 
 
 def projected(encoder: Encoder, z: Tensor, runs: Tensor) -> Tensor:
-    """Embeddings [r, N, embedding_dim] of some runs, through their projectors: [r, N, k]."""
+    """Embeddings [r, N, embedding_dim] of some runs after their projector heads: [r, N, k]."""
     if not len(encoder.head):
         return z
     full = z.new_zeros(encoder.runs, *z.shape[1:])
@@ -77,7 +72,7 @@ def projected(encoder: Encoder, z: Tensor, runs: Tensor) -> Tensor:
 
 @contextmanager
 def mode(encoder: Encoder, training: bool) -> Iterator[None]:
-    """The encoder in training or evaluation mode, for a while."""
+    """Put the encoder in training or evaluation mode inside a `with` block."""
     before = encoder.training
     encoder.train(training)
     try:

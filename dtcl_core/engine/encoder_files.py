@@ -1,7 +1,7 @@
-"""Trained networks, kept beside their rows: whatever looks at embeddings is then computed without training.
+"""Trained networks, kept beside their rows, so that embeddings are computed without training.
 
-A file holds the parameters and running statistics of one stack in NumPy's own format, float32, and which run is which. Its
-name is a hash of its content, and a row names the file, so a damaged or exchanged one is noticed. Nothing in it is executed.
+A file holds the parameters and running statistics of one stack as float32 in NumPy's format, and the keys of its runs. Its
+name is a hash of its content, and rows name it, so that damage is noticed. No code in a file is run.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def write(encoder: Encoder, runs: Sequence[Run], folder: Path) -> dict[str, str]
 
     Args:
         encoder: the stack's R networks.
-        runs: its runs, in order; each must be its own `Run.training`.
+        runs: its runs, in order.
         folder: where.
 
     Returns:
-        What a row tells of it: the file's name, which holds a hash of its content.
+        What a row says of it: the file's name.
     """
     arrays = {name: value.detach().float().cpu().numpy() for name, value in encoder.state_dict().items()}
     memory = io.BytesIO()

@@ -1,4 +1,4 @@
-"""The runs of a stack by what their loss needs: those that share a method and a kind of discriminator are one group."""
+"""Groups of a stack's runs: runs that share a method and a kind of discriminator compute their losses together."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class Group(NamedTuple):
     """The runs of a stack that share a method and a kind of discriminator, with their hyperparameters [r].
 
     Attributes:
-        method, discriminator: what they share; the latter None, "global" or "batch".
-        runs: [r] their places in the stack.
-        streams, counts: what they look at, and how many of them look at each.
+        method, discriminator: shared by the runs; `discriminator` is None, "global" or "batch".
+        runs: [r] places of the runs in the stack.
+        streams, counts: the streams that the runs see, and the number of runs that see each.
         tau_alpha, tau_beta, lambda_: [r], 0 where the method has none.
-        adversaries, memories: [r] which of the stack's classifiers, or memories, are theirs; None for a method without.
+        adversaries, memories: [r] indices of the runs' classifiers or memories in `Networks`; None for a method without.
     """
 
     method: str
@@ -37,13 +37,7 @@ class Group(NamedTuple):
 
 
 def groups_of(runs: Sequence[Run], stream_of_run: Sequence[int], device: torch.device) -> list[Group]:
-    """The groups of a stack.
-
-    Args:
-        runs: the runs of the stack, in its order.
-        stream_of_run: the place of the stream that each looks at.
-        device: where hyperparameters are.
-    """
+    """Group the runs of a stack; `stream_of_run` holds the index of the stream that each run sees."""
     groups = []
     for method, kind in sorted({(r.method, r.discriminator or "") for r in runs}):
         index = [i for i, r in enumerate(runs) if (r.method, r.discriminator or "") == (method, kind)]

@@ -1,9 +1,8 @@
-"""What a CPU runs of our own: `native.cpp`, compiled once with the machine's compiler, called through `ctypes`.
+"""Our own code for CPUs: `native.cpp`, compiled once with the machine's compiler and called through `ctypes`.
 
-The source ships with the package and is compiled for the processor at hand and the widths of an encoder into the user's
-cache, under a name that is a hash of source, flags, compiler and processor. It needs no headers but the compiler's own.
-Whatever stands in the way (no AVX-512, no compiler, a home that cannot be written) is a sentence, `Unavailable`, and PyTorch's
-operators serve instead. DTCL_TRUNK=pytorch switches it off, DTCL_TRUNK=native makes it an error.
+The source ships with the package and needs no headers but the compiler's own. It is compiled for the processor and an encoder's widths, and
+kept in the user's cache under a hash of source, flags, compiler and processor. If AVX-512, a compiler or a writable home is missing,
+`Unavailable` gives the reason and PyTorch's operators are used; DTCL_TRUNK=native makes this an error, DTCL_TRUNK=pytorch asks for it.
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ BLOCKS = POINTER * MOST_BLOCKS
 
 
 class Unavailable(Exception):
-    """Why PyTorch's operators serve instead, as a clause."""
+    """The reason, as a clause, why PyTorch's operators are used instead."""
 
 
 class Call(ctypes.Structure):
-    """`Call` of native.cpp, field by field."""
+    """The struct `Call` of native.cpp, field by field."""
 
     _fields_ = [
         ("runs", ctypes.c_int64),
@@ -81,11 +80,7 @@ class Call(ctypes.Structure):
 
 
 def pointer(tensor: Tensor | None, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int | None:
-    """The address of a tensor's data, if type and layout are those that native code expects; None for None.
-
-    Raises:
-        ValueError: for another shape, type or device, or numbers that do not lie densely in order.
-    """
+    """Address of a dense CPU tensor's data; None for None. Raises ValueError for another shape, dtype, device or layout."""
     if tensor is None:
         return None
     if (
@@ -102,19 +97,14 @@ def pointer(tensor: Tensor | None, shape: tuple[int, ...], dtype: torch.dtype = 
 
 
 def _answered(result: int, *_: Any) -> int:
-    """What native code returned; MemoryError if it found no memory."""
+    """Return the status of native code; raise MemoryError if it found no memory."""
     if result == NO_MEMORY:
         raise MemoryError("native code found no memory.")
     return result
 
 
 class Library:
-    """The compiled code for one encoder's widths.
-
-    Attributes:
-        widths: channels of each block.
-        description: what was compiled, by which compiler, with which flags: it may decide a number's last digits.
-    """
+    """The compiled code for one encoder's widths; `description` (source, compiler, flags) is what may affect last digits."""
 
     def __init__(self, path: Path, widths: tuple[int, ...], description: str):
         self.widths, self.description = widths, description
@@ -149,15 +139,13 @@ class Library:
         return function
 
     def chunks(self, images: int) -> int:
-        """How many chunks so many images are worked on in."""
+        """Number of chunks into which native code divides the images."""
         return -(-images // self.chunk)
 
     def moments(self, padded: Tensor, tint: Tensor | None) -> Tensor:
         """Sums over images and pixels of the outer products of patches with (patch, 1), float64 [27, 28].
 
-        Args:
-            padded: gray [B, 29, 29], or in colour [B, 29, 29, 3]; the first row and column are zeros.
-            tint: the colours [B, 3] of gray images.
+        `padded` is [B, 29, 29] for gray images, whose colours are `tint` [B, 3], else [B, 29, 29, 3]. Its first row and column are zeros.
         """
         images, colors = len(padded), 3 if tint is None else 1
         scratch = torch.empty(self.chunks(images), PATCH, PATCH + 1, dtype=torch.float64)
@@ -174,13 +162,9 @@ class Library:
         return out
 
     def masks(self, key: Tensor, words: int, below: int) -> Tensor:
-        """int16 [words]: bit j of word i tells whether draw 16 i + j of `keyed.bits16` is `below` or more.
+        """Dropout bits, int16 [words]: bit j of word i says whether draw 16 i + j of `keyed.bits16` is at least `below`.
 
-        Args:
-            key: the generator's own two words, int64 [2].
-
-        Raises:
-            ValueError: for less than no words, or a `below` that is not a draw's.
+        `key` is the two words of the generator's key, int64 [2]. Raises ValueError for negative `words`, or `below` outside 0 ... 65535.
         """
         if words < 0 or not 0 <= below < 65536:
             raise ValueError(f"masks need 0 words or more and below in 0 ... 65535, got {words} and {below}.")
@@ -191,15 +175,8 @@ class Library:
     def views(self, gray: Tensor, index: Tensor, boxes: Tensor, sigmas: Tensor, kernel: int, border: int) -> Tensor:
         """Both views of the images at `index`, as `augment.resize_crop_blur` makes them: [2 B, 28 + border, 28 + border].
 
-        Args:
-            gray: [N, 28, 28].
-            index: int64 [B].
-            boxes: int64 [2, N, 4].
-            sigmas: [2, N].
-            border: 0, or 1 for a row and a column of zeros before each image.
-
-        Raises:
-            ValueError: for an index, box, kernel or border that fits no image.
+        Inputs are gray [N, 28, 28], index int64 [B], boxes int64 [2, N, 4] and sigmas [2, N]. A border of 1 puts a row and a column of
+        zeros before each image; 0 puts none. Raises ValueError for an index, box, kernel or border that fits no image.
         """
         if border not in (0, 1):
             raise ValueError(f"border must be 0 or 1, got {border}.")
@@ -228,15 +205,8 @@ class Library:
     ) -> Tensor:
         """Jittered images as `augment.color_jitter` makes them, ready for the trunk: [B, 29, 29, 3] with a border of zeros.
 
-        Args:
-            gray: [B, 28, 28].
-            tint: [B, 3], the colour of each.
-            factors: [B, 4].
-            order: int64 [B, 4], the operation done p-th to an image.
-            scale, offset: what is done to each value afterwards.
-
-        Raises:
-            ValueError: for an order that names no operation.
+        Inputs are gray [B, 28, 28], its colours tint [B, 3], factors [B, 4] and order int64 [B, 4] (the operation applied p-th to an
+        image). A jittered value v becomes scale * v + offset. Raises ValueError for an order that names no operation.
         """
         count = len(gray)
         out = torch.empty(count, IMAGE + 1, IMAGE + 1, 3)
@@ -261,7 +231,7 @@ def source() -> str:
 
 
 def processor() -> str:
-    """What a compiler for this very processor looks at."""
+    """The processor's model and features, which decide what -march=native means; empty where they cannot be read."""
     try:
         lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
     except OSError:
@@ -271,11 +241,7 @@ def processor() -> str:
 
 
 def asked(command: list[str], seconds: float, fed: str = "") -> tuple[int, str, str]:
-    """Run a command with a text as its input: exit status, output and error output.
-
-    Raises:
-        OSError, subprocess.TimeoutExpired: if it cannot be run, or takes more seconds: all it started is then ended.
-    """
+    """Run a command with input `fed`; return its exit status, output and error output. Raises TimeoutExpired after `seconds`."""
     with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
@@ -295,11 +261,7 @@ def asked(command: list[str], seconds: float, fed: str = "") -> tuple[int, str, 
 
 
 def find_compiler() -> tuple[list[str], str]:
-    """How the compiler is called (CXX may hold a launcher and options too) and the first line it says of itself.
-
-    Raises:
-        Unavailable: if there is none that runs.
-    """
+    """The compiler's command (CXX may hold a launcher and options) and the first line of its version; raises Unavailable if none runs."""
     named = os.environ.get("CXX", "").strip()
     for name in (named,) if named else COMPILERS:
         with suppress(OSError, ValueError, subprocess.SubprocessError):  # ValueError: quotes that are never closed
@@ -312,11 +274,7 @@ def find_compiler() -> tuple[list[str], str]:
 
 
 def cache_folder() -> Path:
-    """A folder of this user's own for what is compiled.
-
-    Raises:
-        Unavailable: if there can be none, or others may write to it.
-    """
+    """This user's own folder for compiled code; raises Unavailable if it cannot be made, or others may write to it."""
     base = os.environ.get("XDG_CACHE_HOME", "")
     try:
         folder = (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "dtcl"
@@ -337,7 +295,7 @@ def digest(content: bytes) -> str:
 
 
 def kept(folder: Path, name: str) -> Path | None:
-    """What was compiled under this name, if its file is whole: a damaged one would end the process that loads it."""
+    """The file compiled under this name; None if it is absent or damaged. A damaged file would end the process that loads it."""
     for path in sorted(folder.glob(f"{name}-*.so")):
         with suppress(OSError):
             if digest(path.read_bytes()) == path.stem.removeprefix(f"{name}-"):
@@ -346,13 +304,7 @@ def kept(folder: Path, name: str) -> Path | None:
 
 
 def compiled(widths: tuple[int, ...]) -> tuple[Path, str]:
-    """The library's file, compiled if need be, and its description.
-
-    The file's name holds a hash of what it was made from, and its own digest.
-
-    Raises:
-        Unavailable: if it can be neither found nor made.
-    """
+    """The library's file, compiled if need be, and its description. The file's name holds a hash of its inputs and its own digest."""
     (compiler, *rest), version = find_compiler()
     text = source()
     options = [*rest, *FLAGS, f"-DWIDTHS={','.join(map(str, widths))}"]
@@ -398,20 +350,12 @@ _loading = threading.Lock()
 
 
 def switched() -> str:
-    """What DTCL_TRUNK asks for: one of `CHOICES`.
-
-    Raises:
-        ValueError: if it is none of them.
-    """
+    """Value of the environment variable DTCL_TRUNK, one of `CHOICES`; raises ValueError for any other."""
     return checked_choice(SWITCH, os.environ.get(SWITCH) or "auto", CHOICES)
 
 
 def load(widths: tuple[int, ...]) -> Library:
-    """The library for an encoder's widths, compiled at the first call of the first process.
-
-    Raises:
-        Unavailable: with the reason, a clause for a sentence.
-    """
+    """The library for an encoder's widths, compiled at the first call; raises Unavailable with the reason if there can be none."""
     if switched() == "pytorch":
         raise Unavailable(f"{SWITCH}=pytorch")
     if not 2 <= len(widths) <= MOST_BLOCKS or any(width % LANES for width in widths):

@@ -1,4 +1,4 @@
-"""What a stack trains, and what updates it: the encoders of all its runs, DANN's classifiers, an Adam for each of the two; and memories."""
+"""The networks of a stack and their optimisers: encoders, DANN's domain classifiers, an Adam for each of the two, and memories."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .trunk import Trunk
 
 
 def users_of(what: str, runs: Sequence[Run]) -> list[int]:
-    """Which runs of a stack, by their place, have an "adversary" (a classifier of domains to mislead) or a "memory"."""
+    """Places of the runs whose methods use an "adversary" (a domain classifier to mislead) or a "memory"."""
     return [place for place, run in enumerate(runs) if what in ALL_METHODS[run.method].uses]
 
 
@@ -25,16 +25,14 @@ class Networks:
 
     Args:
         runs: the runs of the stack, in its order; they share protocol and projector.
-        num_domains: number of training domains.
-        size: number of training images.
-        device: where they are.
+        num_domains, size: number of training domains and of training images.
         dtype: of the convolutions.
-        trunk: what computes the encoder's blocks; None: PyTorch's operators.
+        trunk: what computes the encoder's blocks; None for PyTorch's operators.
 
     Attributes:
-        encoder: the encoders [R].
-        adversary: weight [A, num_domains, k] and bias [A, num_domains] of the classifiers of the A runs that have one.
-        memory: [M, size, 2] what the M runs whose methods ask for it remember of each training image.
+        encoder: the encoders of all R runs.
+        adversary: weight [A, num_domains, k] and bias [A, num_domains] of the A domain classifiers.
+        memory: [M, size, 2], two numbers for each training image, of the M runs whose methods use a memory.
         optimizers: Adam for the encoders, and another for the classifiers if there are any.
     """
 
@@ -62,13 +60,13 @@ class Networks:
             self.memory[place, :, 0] = runs[run].tau_alpha
 
     def set_rates(self, epoch: int) -> None:
-        """Learning rates of an epoch: all decay alike."""
+        """Set the learning rates of an epoch; both decay by the same factor."""
         p = self.protocol
         for optimizer, rate in zip(self.optimizers, (p.learning_rate, p.dann_learning_rate)):
             optimizer.param_groups[0]["lr"] = rate * p.lr_gamma ** (epoch // p.lr_step)
 
     def update(self, losses: Tensor) -> None:
-        """One step of every run down its own loss [R]."""
+        """Take one optimiser step of every run on its own loss [R]."""
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
         losses.sum().backward()
@@ -76,7 +74,7 @@ class Networks:
             optimizer.step()
 
     def state(self) -> dict[str, Any]:
-        """Copies of all that training changes."""
+        """Copies of everything that training changes."""
         return {
             "encoder": copied(self.encoder.state_dict()),
             "adversary": copied(self.adversary.state_dict()),
@@ -85,7 +83,7 @@ class Networks:
         }
 
     def check(self, state: dict[str, Any], epoch: int) -> None:
-        """Raise ValueError, naming the part, unless a state is a whole one of these networks after so many epochs."""
+        """Raise ValueError, naming the part, unless a state is complete and fits these networks after `epoch` epochs."""
         for name, module in (("encoder", self.encoder), ("adversary", self.adversary)):
             if shapes(state.get(name)) != shapes(module.state_dict()):
                 raise ValueError(f"its {name} is not whole, or of other shapes")
@@ -105,7 +103,7 @@ class Networks:
                 raise ValueError("an optimiser has other settings")
 
     def load(self, state: dict[str, Any]) -> None:
-        """Take over a state that `check` lets pass."""
+        """Load a state that `check` has accepted."""
         self.encoder.load_state_dict(state["encoder"])
         self.adversary.load_state_dict(state["adversary"])
         self.memory = copied(state["memory"])
@@ -114,20 +112,20 @@ class Networks:
 
 
 def shapes(tensors: Any) -> dict[str, tuple[torch.Size, torch.dtype]] | None:
-    """Shape and kind of each tensor of a dict; None if it is no dict of tensors."""
+    """Shape and dtype of each tensor of a dict; None if the argument is no dict of tensors."""
     if not isinstance(tensors, dict) or not all(isinstance(t, Tensor) for t in tensors.values()):
         return None
     return {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()}
 
 
 def moments(parameter: Tensor) -> dict[str, tuple[torch.Size, torch.dtype]]:
-    """What Adam keeps of a parameter: a count of steps and two running means."""
+    """Shapes and dtypes of what Adam keeps for a parameter: a step count and two running means."""
     kept = (parameter.shape, parameter.dtype)
     return {"step": (torch.Size([]), torch.float32), "exp_avg": kept, "exp_avg_sq": kept}
 
 
 def without_rate(groups: Any) -> Any:
-    """Settings of an optimiser but its learning rate, which is set anew at each epoch."""
+    """An optimiser's settings without its learning rate, which is set anew in each epoch."""
     if not isinstance(groups, list) or not all(isinstance(group, dict) for group in groups):
         return None
     return [{name: value for name, value in group.items() if name != "lr"} for group in groups]

@@ -1,4 +1,4 @@
-"""Where a number comes from: a hash of the code that decided it, and the commit that code belongs to."""
+"""Where a row comes from: a hash of the code that decided its numbers, the commit of that code, and the machine."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import platform
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -17,21 +18,21 @@ import torch
 
 from .device import is_accelerator, module_of
 
-# What a row's numbers depend on: a change in one of these files changes SOURCES.
+# The modules that decide a row's numbers: a change in the statements of one changes SOURCES.
 NUMERIC_SOURCES = (
     "keyed", "data", "augment", "encoder", "losses", "logistic", "discriminator", "methods", "engine.streams",
     "engine.networks", "engine.groups", "engine.embedding", "pretrain", "evaluate", "engine.device", "engine.native",
     "engine.trunk",
 )  # fmt: skip
-# What the harnesses of `tests/faults.py` and `tests/fuzz.py` put to the test.
+# The modules that `tests/faults.py` and `tests/fuzz.py` test; their results name the hash.
 STORING_SOURCES = (
     *NUMERIC_SOURCES, "config", "checks", "files", "results", "traces", "engine.checkpoint", "engine.recorder",
-    "engine.encoder_files", "engine.provenance", "launch.local", "launch.rows", "launch.engines", "launch.audit",
+    "engine.encoder_files", "engine.provenance", "launch.local", "launch.rows", "launch.engines",
 )  # fmt: skip
 
 
 def statements(source: str) -> str:
-    """Python source without its docstrings, comment lines and blank lines, which decide no number."""
+    """Python source without docstrings, comment lines and blank lines."""
     lines, nodes = source.splitlines(), list(ast.walk(ast.parse(source)))
     texts = [node for node in nodes if isinstance(node, (ast.Constant, ast.JoinedStr))]
     within = {n for text in texts for n in range(text.lineno + 1, (text.end_lineno or text.lineno) + 1)}
@@ -46,7 +47,7 @@ def statements(source: str) -> str:
 
 
 def in_one_folder(source: str) -> str:
-    """Python source as it would read if all modules of the package lay in one folder: where one lies decides no number."""
+    """Python source as it would read if all modules of the package lay in one folder, so that moves change no hash."""
     lines = source.splitlines()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -58,7 +59,7 @@ def in_one_folder(source: str) -> str:
 
 
 def code_hash(modules: Sequence[str] = NUMERIC_SOURCES) -> str:
-    """Twelve hexadecimal digits that stand for the code of modules (those that decide numbers), as it is on disk."""
+    """Twelve hexadecimal digits of the code of these modules, as it is on disk."""
     digest = hashlib.sha256()
     for module in modules:
         path = resources.files("dtcl_core") / f"{module.replace('.', '/')}.py"
@@ -68,24 +69,23 @@ def code_hash(modules: Sequence[str] = NUMERIC_SOURCES) -> str:
     return digest.hexdigest()[:12]
 
 
-SOURCES = code_hash()  # taken when the code is imported: a file may be edited while it runs
-# What must be the same for a retrained row to be the same bit for bit.
+SOURCES = code_hash()  # taken at import: a file may be edited while it runs
+# What must be the same for a retrained row to be identical.
 ORIGIN = ("sources", "torch", "device", "device_name", "instructions", "threads", "precision", "stack", "trunk")
 
 
 @lru_cache(maxsize=1)
 def cpu_name() -> str:
-    """The processor as its maker calls it, where that can be read; else its architecture."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
+    """The name of the processor where it can be read, else its architecture."""
+    with suppress(OSError):
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+        if found := re.search(r"^model name.*?:(.*)$", text, re.MULTILINE):
+            return found[1].strip()
+    return platform.machine()
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """What of this machine and its versions may decide a number's last digits; a `Stack` adds its trunk."""
+    """Provenance of this machine and its versions; a `Stack` adds its trunk."""
     on_gpu = is_accelerator(device)
     return {
         "sources": SOURCES,
@@ -98,22 +98,20 @@ def machine(device: torch.device) -> dict[str, Any]:
 
 
 def origin(provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """Those entries of a row's provenance that decide its last digits; None for what an older row does not tell."""
+    """The entries of a row's provenance that decide its last digits; None for those that an older row lacks."""
     return {name: provenance.get(name) for name in ORIGIN}
 
 
 @lru_cache(maxsize=1)
 def commit() -> str | None:
-    """The git commit of the checkout this package runs from, with "+" if files differ from it; None without one."""
-    root = Path(__file__).resolve().parents[1]  # the whole package, not this folder of it
+    """The git commit of the checkout this package runs from, with "+" if files of the package differ; None without one."""
+    root = str(Path(__file__).resolve().parents[1])
 
     def git(*arguments: str) -> str:
-        done = subprocess.run(
-            ["git", "-C", str(root), *arguments], capture_output=True, text=True, check=True, timeout=10
-        )
-        return done.stdout.strip()
+        command = ["git", "-C", root, *arguments]
+        return subprocess.check_output(command, text=True, stderr=subprocess.DEVNULL, timeout=10).strip()
 
     try:
-        return git("rev-parse", "--short=12", "HEAD") + ("+" if git("status", "--porcelain", "--", str(root)) else "")
+        return git("rev-parse", "--short=12", "HEAD") + ("+" if git("status", "--porcelain", "--", root) else "")
     except (OSError, subprocess.SubprocessError):
         return None

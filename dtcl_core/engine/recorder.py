@@ -1,4 +1,4 @@
-"""Counts the temperatures of a stack's runs while it trains; `traces` says what is kept of them."""
+"""Counts the temperatures of a stack's runs while it trains; see `traces`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def temperature_range(run: Run, num_domains: int) -> tuple[float, float]:
 
 
 class TemperatureRecorder:
-    """Counts the temperatures of a stack's runs, on the device, an epoch at a time.
+    """Counts the temperatures of a stack's negative pairs, on its device, an epoch at a time.
 
     Attributes:
         epochs: for each epoch done, counts [R, 2, BINS] (of `KINDS`).
@@ -53,12 +53,10 @@ class TemperatureRecorder:
 
 
 def traces_of(runs: Sequence[Run], losses: Tensor, recorder: TemperatureRecorder | None) -> list[Trace]:
-    """What each run recorded, from the losses [epochs, R] of a stack."""
-    loss = losses.T.double().cpu().numpy()
-    if recorder is None:
-        return [Trace(run.key, loss[r]) for r, run in enumerate(runs)]
-    counts = torch.stack(recorder.epochs, 1).cpu().numpy()
-    return [
-        Trace(run.key, loss[r], *recorder.ranges[r], counts[r]) if run.tau_beta is not None else Trace(run.key, loss[r])
-        for r, run in enumerate(runs)
-    ]
+    """The trace of each run, from the losses [epochs, R] of a stack."""
+    found = [Trace(run.key, loss) for run, loss in zip(runs, losses.T.double().cpu().numpy())]
+    if recorder is not None:
+        for r, counts in enumerate(torch.stack(recorder.epochs, 1).cpu().numpy()):
+            if runs[r].tau_beta is not None:
+                found[r] = Trace(runs[r].key, found[r].loss, *recorder.ranges[r], counts)
+    return found

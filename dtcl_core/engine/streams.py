@@ -1,8 +1,7 @@
-"""What runs look at: images, and an epoch's views of them, made once for all runs that share them.
+"""The images that runs see: the data of each stream, and each epoch's views, made once for all runs that share them.
 
-A *stream* is a seed, a sigma and whether colours are jittered. Orders, crops, blurs, jitter and dropout masks are drawn
-by key, an epoch at a time, on the host (a GPU draws the masks itself, the very same); the draws of views are indexed by
-image, so that the batch size does not decide what an image looks like.
+A *stream* is a seed, a sigma and whether colours are jittered. Orders, crops, blurs, jitter and dropout masks are drawn by key, an epoch at
+a time, on the host; a GPU draws the same masks itself. Views are drawn for each image, so the batch size does not change them.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from .trunk import Padded, Tinted, Trunk
 
 
 class Stream(NamedTuple):
-    """What decides the views: runs that agree on it share them."""
+    """The settings that decide the views; runs with the same settings share their views."""
 
     seed: int
     sigma: float
@@ -42,14 +41,14 @@ class Streams:
     """The data of V streams on a device, and the views drawn for one epoch at a time.
 
     Args:
-        data: makes the data of a seed and sigma: `ColoredDigits`, or a class of its shape.
-        trunk: what the images are made for; None for PyTorch's operators. With one, images that are gray times a colour are
-            `Tinted`, and masks are bits.
+        trunk: what computes the encoder's blocks; None for PyTorch's operators. With a trunk, images that are gray times a colour are
+            `Tinted`, and dropout masks are bits.
+        data: makes the data of a seed and sigma: `ColoredDigits`, or a class with its interface.
 
     Attributes:
         data: the `ColoredDigits` of each stream.
         gray, colors, domains: training images [V, N, 28, 28], their colours [V, N, 3] and domains [V, N].
-        order: [V, N] the order of the drawn epoch.
+        order: [V, N], the order of images in the drawn epoch.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class Streams:
         self._ahead: dict[int, Future] = {}
 
     def upload(self, array: np.ndarray) -> Tensor:
-        """A host array [...] on the device; a GPU does not wait for it."""
+        """Copy a host array to the device; a GPU does not wait for the copy."""
         return upload(torch.from_numpy(np.ascontiguousarray(array)), self.device)
 
     @property
@@ -92,13 +91,8 @@ class Streams:
         p = self.protocol
         return self.size // p.batch_size if p.drop_last else -(-self.size // p.batch_size)
 
-    # --- an epoch's draws ---------------------------------------------------------------------------------------
-
     def draw(self, epoch: int) -> None:
-        """Draw order, crops, blurs, jitter and dropout of an epoch for every stream, keyed by (seed, purpose, epoch).
-
-        While a GPU trains this epoch, a thread draws the next one.
-        """
+        """Draw an epoch's order, crops, blurs, jitter and dropout. While a GPU trains, a thread draws the next epoch."""
         drawn = self._ahead.pop(epoch).result() if epoch in self._ahead else self._drawn(epoch)
         self.host_order: np.ndarray = drawn[0]
         _, boxes, blurs, jitters = drawn
@@ -109,7 +103,7 @@ class Streams:
             self._draw_dropout(epoch)
 
     def _drawn(self, epoch: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, list]:
-        """Orders [V, N], boxes [V, 2, N, 4], blurs [V, 2, N] and jitters of an epoch, on the host."""
+        """An epoch's orders [V, N], boxes [V, 2, N, 4], blurs [V, 2, N] and jitters, on the host."""
         p, seeds = self.protocol, [s.seed for s in self.streams]
 
         def both(draw: Callable[[tuple], Any], purpose: str, seed: int) -> list:
@@ -132,7 +126,7 @@ class Streams:
         )
 
     def _draw_dropout(self, epoch: int) -> None:
-        """Draw the masks of all training steps of an epoch at once: on a GPU, launches cost more than numbers."""
+        """Draw the dropout masks of all steps of an epoch at once: on a GPU, launches cost more than numbers."""
         self._kept = {}
         if self.protocol.dropout:
             for seed in {s.seed for s in self.streams}:
@@ -143,10 +137,10 @@ class Streams:
                     self._kept[seed, epoch, block] = bits >= self._dropped_below
 
     def dropout_masks(self, count: int, *purpose: str | int) -> list[list[Tensor]] | None:
-        """Ceilings [count, side, side, channels] of each block for each stream: 0 drops a unit, infinity keeps it.
+        """Dropout ceilings [count, side, side, channels] of each block and stream: 0 drops a unit, infinity keeps it; None without dropout.
 
-        They are keyed by seed and purpose, (epoch, step) in training, and so shared by the runs of a seed, and the same
-        on every device. For a trunk they are bits, int16 [count, side * side * channels / 16]. None if nothing is dropped.
+        They are keyed by seed and `purpose`, which is (epoch, step) in training: runs of a seed share them, and they are the same on every
+        device. For a trunk they are bits, int16 [count, side * side * channels / 16].
         """
         if not self.protocol.dropout:
             return None
@@ -169,7 +163,7 @@ class Streams:
         purpose: tuple[str | int, ...],
         block: int,
     ) -> Tensor:
-        """The same as bits, int16 [count, side * side * channels / 16]."""
+        """A block's dropout mask for the trunk, as bits: int16 [count, side * side * channels / 16]."""
         key = torch.from_numpy(keyed.words_of((seed, "dropout", *purpose, block)).astype(np.int64))
         bits = trunk.library.masks(key, count * math.prod(shape) // LANES, self._dropped_below)
         area = trunk.areas[block] // LANES
@@ -177,7 +171,7 @@ class Streams:
         return bits.expand(count, area * LANES // shape[-1], -1).reshape(count, area).contiguous()
 
     def _kept_units(self, count: int, seed: int, purpose: tuple[str | int, ...], block: int) -> Tensor:
-        """Which of `count` units dropout keeps."""
+        """Whether dropout keeps each of `count` units, bool [count]."""
         if not is_accelerator(self.device):
             bits = keyed.bits16(count, seed, "dropout", *purpose, block)
             return torch.from_numpy(bits >= self._dropped_below)
@@ -186,13 +180,8 @@ class Streams:
                 return self._kept[seed, epoch, block][step, :count]
         return keyed.bits16_on(self.device, count, [(seed, "dropout", *purpose, block)])[0] >= self._dropped_below
 
-    # --- images -------------------------------------------------------------------------------------------------
-
     def step_views(self, index: Tensor, host_index: np.ndarray) -> list[Tensor | Tinted | Padded]:
-        """What `both_views` gives for each stream's images at `index` [V, B].
-
-        An accelerator makes the views of all streams at once: each of these operators is over long before the next is launched.
-        """
+        """`both_views` of each stream's images at `index` [V, B]; an accelerator makes all of them together, which saves launches."""
         p, jittered = self.protocol, [s for s, jitter in enumerate(self.jitters) if jitter is not None]
         if not is_accelerator(self.device) or (jittered and p.jitter_position == "before_blur"):
             return [self.both_views(s, index[s], host_index[s]) for s in range(len(self.streams))]
@@ -214,7 +203,7 @@ class Streams:
         return [self.normalize(x).contiguous(memory_format=torch.channels_last) for x in images]
 
     def both_views(self, stream: int, index: Tensor, host_index: np.ndarray) -> Tensor | Tinted | Padded:
-        """Both views of the images at `index`, one after the other, as drawn for this epoch: [2 B, 3, 28, 28], or for a trunk."""
+        """Both views of a stream's images at `index` [B], concatenated: [2 B, 3, 28, 28], or `Tinted` or `Padded` for a trunk."""
         p, jitter = self.protocol, self.jitters[stream]
         if self.trunk is None or (jitter is not None and p.jitter_position == "before_blur"):
             return torch.cat([self.views(stream, index, host_index, view) for view in range(2)])
@@ -234,11 +223,11 @@ class Streams:
 
     @property
     def _is_tinted(self) -> bool:
-        """Whether images that are not jittered are gray times a colour for the trunk."""
+        """Whether the trunk gets images without jitter as gray times a colour."""
         return self.trunk is not None and self.protocol.input_normalization == "none"
 
     def views(self, stream: int, index: Tensor, host_index: np.ndarray, view: int) -> Tensor:
-        """One view [B, 3, 28, 28] (channels last in memory) of the images at `index`, as drawn for this epoch."""
+        """One view [B, 3, 28, 28] (channels last in memory) of a stream's images at `index` [B], as drawn for this epoch."""
         p, jitter = self.protocol, self.jitters[stream]
         blur = self.blurs[stream, view][index]
         early = jitter is not None and p.jitter_position == "before_blur"
@@ -256,14 +245,14 @@ class Streams:
         return self.normalize(images).contiguous(memory_format=torch.channels_last)
 
     def clean(self, stream: int, index: Tensor) -> Tensor | Tinted:
-        """Training images [B, 3, 28, 28] as they are, or `Tinted`."""
+        """Training images [B, 3, 28, 28] without augmentation, or as `Tinted`."""
         return self._shown(self.gray[stream][index], self.colors[stream][index])
 
     def _shown(self, gray: Tensor, colors: Tensor) -> Tensor | Tinted:
         return Tinted.of(gray, colors) if self._is_tinted else self.normalize(self.paint(gray, colors))
 
     def clean_chunks(self, stream: int, split: str, size: int) -> Iterator[Tensor | Tinted]:
-        """A split's images [N, 3, 28, 28] as they are, or `Tinted`, `size` at a time."""
+        """A split's images [N, 3, 28, 28] without augmentation, or as `Tinted`, in chunks of `size`."""
         if split == "train":  # on the device already: embedded in every epoch, for the discriminators
             gray, colors = self.gray[stream], self.colors[stream]
         else:
@@ -278,5 +267,5 @@ class Streams:
         return (gray[..., None] * colors[:, None, None, :]).permute(0, 3, 1, 2)
 
     def normalize(self, images: Tensor) -> Tensor:
-        """Images [..., 3, 28, 28] in [0, 1] as the encoder is to see them."""
+        """Scale images [..., 3, 28, 28] from [0, 1] to the encoder's input range."""
         return 2 * images - 1 if self.protocol.input_normalization == "half" else images

@@ -1,8 +1,8 @@
-"""The encoder's blocks on a CPU, as one function that autograd knows: `native.cpp` called, and the algebra around it.
+"""The encoder's blocks on a CPU as one autograd function: calls of `native.cpp`, and the algebra around them.
 
-The first block is never stored. Its convolution y = K x is linear in the patch x, so with the mean m and the covariance C of
-the patches, which all runs of a stream share, the batch norm's statistics are ``K m`` and ``diag(K C K^T)``, and the gradient
-through it needs of the upstream gradient g only ``sum g`` and ``sum g x``. `Sight` holds what runs share, `features` does the rest.
+The first convolution's output y = K x is never stored; it is linear in the patch x. All runs of a stream share the mean m and the
+covariance C of the patches. The first batch norm's statistics are then ``K m`` and ``diag(K C K^T)``, and its gradient needs only ``sum g``
+and ``sum g x`` of the upstream gradient g.
 """
 
 from __future__ import annotations
@@ -24,11 +24,9 @@ IMAGE = 28
 
 
 class Tinted(NamedTuple):
-    """Gray images and the colour of each: what the trunk sees of a stream that is not jittered.
+    """Gray images and the colour of each: the trunk's input from a stream without jitter.
 
-    Attributes:
-        padded: [B, 29, 29], with a row and a column of zeros before each image.
-        colors: [B, 3].
+    `padded` is [B, 29, 29], with a row and a column of zeros before each image; `colors` is [B, 3].
     """
 
     padded: Tensor
@@ -41,17 +39,13 @@ class Tinted(NamedTuple):
 
 
 class Padded(NamedTuple):
-    """Images in colour, ready for the trunk.
-
-    Attributes:
-        padded: [B, 29, 29, 3], with a row and a column of zeros before each image.
-    """
+    """Colour images for the trunk: `padded` is [B, 29, 29, 3], with a row and a column of zeros before each image."""
 
     padded: Tensor
 
 
 class Sight(NamedTuple):
-    """What all runs of a stream look at: images with their border, colours if they are gray, masks, and their patches' moments."""
+    """What the runs of a stream share: padded images, their colours if they are gray, dropout masks, and the moments of the patches."""
 
     padded: Tensor
     tint: Tensor | None
@@ -61,11 +55,7 @@ class Sight(NamedTuple):
 
 
 def supported(protocol: Protocol, device: torch.device, dtype: torch.dtype) -> Library:
-    """The library for such an encoder.
-
-    Raises:
-        Unavailable: with the reason, if PyTorch's operators must serve.
-    """
+    """The library for such an encoder; raises Unavailable with the reason if PyTorch's operators must be used."""
     if is_accelerator(device):
         raise Unavailable(f"the device is {device.type}")
     if dtype != torch.float32:
@@ -76,7 +66,7 @@ def supported(protocol: Protocol, device: torch.device, dtype: torch.dtype) -> L
 
 
 def inner(weight: Tensor) -> Tensor:
-    """Kernels [R, out, in, 3, 3] as native code reads them, [R, 9, in, out]."""
+    """Kernels [R, out, in, 3, 3] in the order of native code, [R, 9, in, out]."""
     return weight.permute(0, 3, 4, 2, 1).flatten(1, 2).contiguous()
 
 
@@ -86,12 +76,7 @@ def outer(gradient: Tensor) -> Tensor:
 
 
 class Trunk:
-    """The blocks of encoders of one shape.
-
-    Args:
-        library: compiled for the encoder's widths.
-        sides: of the maps that leave the blocks.
-    """
+    """The blocks of encoders of one shape; `library` is compiled for their widths, `sides` are those of the maps after each block."""
 
     def __init__(self, library: Library, sides: Sequence[int]):
         self.library, self.sides, self.widths = library, list(sides), library.widths
@@ -99,7 +84,7 @@ class Trunk:
         self._everything: dict[int, list[Tensor]] = {}
 
     def masks(self, images: int) -> list[Tensor]:
-        """Masks that drop nothing, int16 [B, side^2 * channels / 16] of each block."""
+        """Masks that drop nothing, int16 [B, side^2 * channels / 16] for each block."""
         made = self._everything.get(images)
         if made is None:
             made = [torch.full((images, area // LANES), -1, dtype=torch.int16) for area in self.areas]
@@ -107,7 +92,7 @@ class Trunk:
         return made
 
     def sight(self, images: Tensor | Tinted | Padded, masks: Sequence[Tensor] | None, moments: bool) -> Sight:
-        """What runs share of a stream's images, [B, 3, 28, 28], `Tinted` or `Padded`, and masks, int16 [B, side^2 * channels / 16]."""
+        """A stream's `Sight`, from images [B, 3, 28, 28], `Tinted` or `Padded`, and masks, int16 [B, side^2 * channels / 16]."""
         if isinstance(images, Tinted):
             padded, tint = images.padded, images.colors
         elif isinstance(images, Padded):
@@ -126,10 +111,8 @@ class Trunk:
         mean = sums[:, PATCH]
         return Sight(padded, tint, masks, mean, sums[:, :PATCH] - mean[:, None] * mean)
 
-    # --- calls ------------------------------------------------------------------------------------------------------
-
     def call(self, sight: Sight, runs: int, **tensors: Any) -> Call:
-        """A `Call` on one stream's runs; tensors are named as its fields, a list of them (None for none) a block."""
+        """A `Call` for the runs of one stream. `tensors` are its fields by name; a field with a tensor for each block is a list."""
         images, wide = len(sight.padded), (IMAGE + 1, IMAGE + 1)
         call = Call(runs=runs, images=images, threads=torch.get_num_threads(), colors=3 if sight.tint is None else 1)
         call.input = pointer(sight.padded, (images, *wide, 3) if sight.tint is None else (images, *wide))
@@ -164,7 +147,7 @@ class Trunk:
 
     @staticmethod
     def check(sights: Sequence[Sight], counts: Sequence[int], weights: Sequence[Tensor]) -> None:
-        """Raise ValueError unless every run looks at one stream."""
+        """Raise ValueError unless every run sees one stream."""
         if len(sights) != len(counts) or sum(counts) != len(weights[0]):
             raise ValueError(
                 f"each run must look at one stream: {len(sights)} streams, looked at by {list(counts)} of {len(weights[0])} runs."
@@ -177,7 +160,7 @@ class Trunk:
         self, sights: Sequence[Sight], counts: Sequence[int], weights: Sequence[Tensor], scales: Sequence[Tensor],
         shifts: Sequence[Tensor],
     ) -> tuple[Tensor, list[Tensor], list[Tensor]]:  # fmt: skip
-        """Features [R, B, side^2 * channels] by batch statistics, and each block's means and variances [R, channels]."""
+        """Features [R, B, side^2 * channels] with batch statistics, and each block's means and variances [R, channels]."""
         self.check(sights, counts, weights)
         flat = [part for block in zip(weights, scales, shifts) for part in block]
         out, *moments = _Blocks.apply(self, sights, counts, *flat)
@@ -188,10 +171,7 @@ class Trunk:
         self, sights: Sequence[Sight], counts: Sequence[int], weights: Sequence[Tensor], scales: Sequence[Tensor],
         shifts: Sequence[Tensor],
     ) -> Tensor:  # fmt: skip
-        """Features with given norms: a factor and a shift for each channel, [R, channels].
-
-        No gradient goes back from them: embeddings are looked at, not trained on.
-        """
+        """Features with fixed norms, a scale and a shift [R, channels] for each block. They carry no gradient."""
         self.check(sights, counts, weights)
         kernels = [inner(w) * s[:, None, None] for w, s in zip(weights, scales)]
         shifts = [shift.contiguous() for shift in shifts]
@@ -209,7 +189,7 @@ class Trunk:
 
 
 def parts(counts: Sequence[int]) -> Iterator[slice]:
-    """Which runs look at each stream."""
+    """For each stream, the slice of the runs that see it."""
     start = 0
     for count in counts:
         yield slice(start, start + count)
@@ -217,7 +197,7 @@ def parts(counts: Sequence[int]) -> Iterator[slice]:
 
 
 class _Blocks(torch.autograd.Function):
-    """All blocks by batch statistics. Gradients reach the parameters, not the images."""
+    """All blocks, with batch statistics. Gradients reach the parameters, not the images."""
 
     @staticmethod
     def forward(ctx: Any, trunk: Trunk, sights: Sequence[Sight], counts: Sequence[int], *parameters: Tensor) -> Any:
@@ -229,7 +209,7 @@ class _Blocks(torch.autograd.Function):
         out = torch.empty(runs, images, trunk.areas[-1])
         gammas, betas = [g.contiguous() for g in gammas], [b.contiguous() for b in betas]
 
-        # The first norm, from the patches' moments: float64, as its variance is a difference.
+        # Statistics of the first norm, from the patches' moments; in float64, because a variance is a difference.
         wide = kernels[0].flatten(1, 2).double()  # [R, 27, channels]
         means = [wide[part].transpose(1, 2) @ sight.mean for sight, part in zip(sights, parts(counts))]
         spreads = [sight.covariance @ wide[part] for sight, part in zip(sights, parts(counts))]  # of patch with output
@@ -299,7 +279,7 @@ class _Blocks(torch.autograd.Function):
             )
             trunk.library.backward(ctypes.byref(call))
 
-        # Back through the first norm, whose input was never there: the sums over images of g (x - mean).
+        # The first norm's input was not stored; its gradient follows from sums over images of g (x - mean).
         total = betas[0].double()
         shared = torch.cat([sight.mean.expand(count, -1) for sight, count in zip(ctx.sights, counts)])
         centred = weights[0].flatten(1, 2).double() - shared[..., None] * total[:, None]

@@ -1,1 +1,1 @@
-"""How what is asked gets trained: on this machine, on a cluster, once more for an audit; and whether this machine can."""
+"""Training what is asked for: on this machine or a cluster; and `dtcl check`, whether this machine can."""

@@ -1,9 +1,9 @@
-"""The same work units on the machines of a Ray cluster.
+"""Train what is missing on the machines of a Ray cluster.
 
-The driver cuts the runs into stacks as it would at home and hands each to a task that asks for one GPU (or one CPU core).
-A task trains with `local.compute` into a scratch store of its own and returns rows; only the driver writes to the project's
-store, so workers need no shared disk and no row can be doubled. Ray gives the stack of a worker that died to another; on
-the same machine it goes on from the checkpoint in the scratch store.
+The driver cuts the runs into stacks and hands each to a task that asks for one GPU (or one CPU core). A task trains with
+`local.compute` into a scratch store of its own and returns rows; only the driver writes to the project's store, so workers
+need no shared disk and no row is doubled. Ray gives the stack of a worker that died to another; on the same machine it goes
+on from the checkpoint in the scratch store.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import torch
 
 from ..config import Run
-from ..engine.device import check_device_name, check_precision_name, resolve_device, resolve_precision
+from ..engine.device import check_device_name, check_precision_name, resolve_precision
 from ..engine.provenance import SOURCES
 from ..pretrain import Interrupted
 from ..results import Store
@@ -27,7 +27,7 @@ from ..traces import Trace
 from . import local
 from .progress import Progress
 
-RETRIES = 5  # for each stack, of workers that die
+RETRIES = 5  # of a stack whose worker died
 POLL_SECONDS = 0.5
 
 
@@ -38,7 +38,7 @@ def scratch_store(runs: Sequence[Run]) -> Store:
 
 
 def train_unit(plain: list[dict[str, Any]], device: str, precision: str, record: bool) -> tuple[list, list]:
-    """What a worker does with a stack: rows and traces of its runs, as plain values."""
+    """Train a stack on a worker; rows and traces of its runs, as plain values."""
     runs = [Run.from_dict(one) for one in plain]
     store = scratch_store(runs)
     local.compute(runs, store, device, precision=precision, stack_size=len(runs), record=lambda run: record, quiet=True)
@@ -62,10 +62,8 @@ def compute(
     """`local.compute` on a Ray cluster: the one at $RAY_ADDRESS or already joined, else one started on this machine.
 
     Raises:
-        ValueError: for an unknown device or precision, without Ray, or if "cuda" is asked for and the cluster has no GPU; before
-            any training.
-        Interrupted: when `should_stop` turned true; finished stacks are stored, the others start from their workers'
-            checkpoints if they meet the same machines again.
+        ValueError: for an unknown device or precision, without Ray, or for "cuda" without a GPU in the cluster.
+        Interrupted: when `should_stop` turned true; finished stacks are stored, others go on from their workers' checkpoints.
     """
     check_device_name(device)
     check_precision_name(precision)
@@ -81,7 +79,7 @@ def compute(
         device = "cuda" if gpus else "cpu"
     if device != "cpu" and not gpus:
         raise ValueError(f"device {device!r} was asked for, but the Ray cluster has no GPU.")
-    kind = "cuda" if device.startswith("cuda") else str(resolve_device(device))  # Ray picks which GPU
+    kind = device.partition(":")[0]  # Ray picks which GPU
     if kind == "cpu":
         precision = resolve_precision(precision, torch.device("cpu"))
     size = stack_size or (local.CPU_STACK if kind == "cpu" else local.GPU_STACK)

@@ -1,7 +1,4 @@
-"""Trains what is missing of what is asked for, where the caller says: on this machine, or on a Ray cluster.
-
-The only module that knows both, so that `local` and `cluster` need not know who calls them.
-"""
+"""Train what is missing on this machine (`local`) or on a Ray cluster (`cluster`)."""
 
 from __future__ import annotations
 
@@ -22,19 +19,15 @@ def compute(
     """Train and store those of `runs` that have no row yet.
 
     Args:
-        runs: the runs asked for.
-        store: where rows are looked for and added; None means the project's results.
-        device: "auto", "cpu", "cuda" or "cuda:N".
+        runs, store, device, options: see `local.compute`.
         engine: "local", or "ray" for the machines of a Ray cluster.
-        options: see `local.compute`.
 
     Returns:
         How many runs were trained.
 
     Raises:
         ValueError: for an unusable device, precision or engine, before any training.
-        OSError: if rows cannot be written, before any training.
-        Interrupted: when training was asked to stop; what was done is kept, and the next call goes on from there.
+        OSError, Interrupted: see `local.compute`.
     """
     where = {"local": local, "ray": cluster}[checked_choice("engine", engine, ENGINES)]
     return where.compute(runs, store or Store(), device, **options)

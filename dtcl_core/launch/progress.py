@@ -1,4 +1,4 @@
-"""What of the work is done and how long the rest takes, said while stacks train."""
+"""What is done and how long the rest takes, while stacks train."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ if TYPE_CHECKING:
     from ..pretrain import Stack
 
 LINE_SECONDS = 60.0
-BAR = (
-    "{desc}, {remaining} left {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {rate_fmt}"  # narrow terminals cut its end
-)
+BAR = "{desc}, {remaining} left {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {rate_fmt}"  # narrow terminals cut its end
 
 
 def trainings(runs: Sequence[Run]) -> list[Run]:
-    """What has to be trained for these runs: those that differ in their probes alone are trained once."""
+    """The distinct trainings of these runs: those that differ in their probes alone are trained once."""
     return list(dict.fromkeys(run.training for run in runs))
 
 
@@ -31,9 +29,9 @@ def numbered(count: int, noun: str) -> str:
 
 def readable_time(seconds: float) -> str:
     """Seconds as a person would say them: 0 s, 45 s, 12 min, 3.4 h, 12 days."""
-    for size, unit, digits in ((86400 * 3, "days", 0), (5400, "h", 1), (90, "min", 0)):
-        if seconds >= size:
-            return f"{seconds / {'days': 86400, 'h': 3600, 'min': 60}[unit]:.{digits}f} {unit}"
+    for least, unit, length, digits in ((86400 * 3, "days", 86400, 0), (5400, "h", 3600, 1), (90, "min", 60, 0)):
+        if seconds >= least:
+            return f"{seconds / length:.{digits}f} {unit}"
     return f"{seconds:.0f} s"
 
 
@@ -46,10 +44,9 @@ class Progress:
         self.trained = self.skipped = 0  # run-epochs, by this call and by earlier ones
         self.began = self.said_at = time.monotonic()
         self.quiet = quiet
-        silent = True if quiet else None  # None: unless it is a terminal
-        self.bar = tqdm(
-            total=self.total, unit="run-epoch", disable=silent, smoothing=0.1, bar_format=BAR, dynamic_ncols=True
-        )
+        disable = True if quiet else None  # None: unless it is a terminal
+        how = {"unit": "run-epoch", "smoothing": 0.1, "bar_format": BAR, "dynamic_ncols": True}
+        self.bar = tqdm(total=self.total, disable=disable, **how)
         self.bar.set_description_str(f"0 of {self.runs} runs")
 
     def epoch(self, stack: Stack) -> None:
@@ -60,7 +57,7 @@ class Progress:
             self._tell()
 
     def restored(self, stack: Stack) -> None:
-        """Count what an earlier call did of a stack, without letting it flatter the rate."""
+        """An earlier call did these epochs of a stack; they do not count for the rate."""
         run_epochs = stack.epoch * len(stack.runs)
         self.skipped += run_epochs
         if not self.bar.disable:
@@ -87,11 +84,8 @@ class Progress:
             rate = max(self.trained, 1e-9) / (self.said_at - self.began)
             left = (self.total - self.skipped - self.trained) / rate
             ahead = f"; about {readable_time(left)} left" if left > 0 else ""
-            print(
-                f"{self.done} of {self.runs} runs done; {self.skipped + self.trained} of {self.total} run-epochs, "
-                f"{rate:.2f} a second{ahead}",
-                flush=True,
-            )
+            epochs = f"{self.skipped + self.trained} of {self.total} run-epochs, {rate:.2f} a second"
+            print(f"{self.done} of {self.runs} runs done; {epochs}{ahead}", flush=True)
 
     def close(self) -> None:
         self.bar.close()

@@ -1,4 +1,4 @@
-"""What a trained and evaluated stack leaves: its rows, as `results.Store` keeps them."""
+"""The rows of a trained and evaluated stack, as `results.Store` keeps them."""
 
 from __future__ import annotations
 
@@ -19,35 +19,32 @@ def make_rows(
     draws: dict[str, Draws] | None = None,
     encoder: dict[str, str] | None = None,
 ) -> list[dict[str, Any]]:
-    """Rows for a trained stack (or the `runs` it was evaluated for).
+    """Rows of a trained stack.
 
     Args:
+        stack: trained.
         metrics: what `evaluate.evaluate` returned.
+        runs: those that rows are made of; None: the stack's.
         draws: what `evaluate.measure` returned; kept of runs with more than one draw of labels.
         encoder: what `Store.add_encoders` returned.
     """
-    created = datetime.now(timezone.utc).isoformat(timespec="microseconds")
+    provenance = {
+        **stack.machine,
+        "commit": commit(),
+        "precision": stack.precision,
+        "stack": len(stack.runs),
+        "seconds": round(stack.seconds / len(stack.runs), 2),
+        "created": datetime.now(timezone.utc).isoformat(timespec="microseconds"),
+    }
     rows, place = [], {run.training: number for number, run in enumerate(stack.runs)}
     for run in stack.runs if runs is None else runs:
         scores = metrics[run.key]
         finished = all(value is not None for fraction in scores.values() for value in fraction.values())
-        rows.append(
-            {
-                "key": run.key,
-                "revision": REVISION,
-                "run": run.to_dict(),
-                "metrics": scores,
-                "status": "ok" if finished else "diverged",
-                **({"draws": draws[run.key]} if draws is not None and run.protocol.label_draws > 1 else {}),
-                **({} if encoder is None else {"encoder": {**encoder, "place": place[run.training]}}),
-                "provenance": {
-                    **stack.machine,
-                    "commit": commit(),
-                    "precision": stack.precision,
-                    "stack": len(stack.runs),
-                    "seconds": round(stack.seconds / len(stack.runs), 2),
-                    "created": created,
-                },
-            }
-        )
+        row = {"key": run.key, "revision": REVISION, "run": run.to_dict(), "metrics": scores}
+        row |= {"status": "ok" if finished else "diverged", "provenance": dict(provenance)}
+        if draws is not None and run.protocol.label_draws > 1:
+            row["draws"] = draws[run.key]
+        if encoder is not None:
+            row["encoder"] = {**encoder, "place": place[run.training]}
+        rows.append(row)
     return rows

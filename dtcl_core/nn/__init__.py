@@ -1,1 +1,1 @@
-"""The losses for other projects, as modules, with all that goes with them. Torch and numpy are all they need."""
+"""The losses of `dtcl_core` as modules for other projects. They need torch and numpy alone."""

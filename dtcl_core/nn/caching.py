@@ -1,4 +1,4 @@
-"""Embeddings of a batch whose activations would not fit into memory: gradient caching (Gao et al. 2021, arXiv 2101.06983)."""
+"""Embeddings of a batch whose activations do not fit into memory: gradient caching (Gao et al. 2021, arXiv 2101.06983)."""
 
 from __future__ import annotations
 
@@ -12,27 +12,24 @@ from torch.utils.checkpoint import checkpoint
 from ..checks import checked_number
 
 
-def embed_in_chunks(
-    encoder: Callable[[Any], Tensor], x: Tensor | Mapping[str, Tensor], chunk_size: int
-) -> Tensor:
-    """`encoder(x)`, a chunk of examples at a time, each chunk again in the backward pass.
+def embed_in_chunks(encoder: Callable[[Any], Tensor], x: Tensor | Mapping[str, Tensor], chunk_size: int) -> Tensor:
+    """`encoder(x)`, computed one chunk of examples at a time, and once more in the backward pass.
 
-    A contrastive loss needs all embeddings at once, but not all activations: only a chunk's are ever kept. The loss beside
-    it may have a `chunk_size` of its own, for the matrix of pairs.
+    A contrastive loss needs all embeddings at once, but not all activations: memory holds those of one chunk. The loss may
+    have a `chunk_size` of its own, for the matrix of pairs.
 
     Args:
         encoder: from examples [n, ...] to embeddings [n, k].
-        x: [N, ...] examples; or a dictionary of such tensors, as tokenizers give: the encoder is then given dictionaries, so
-            that one with named arguments is ``lambda part: net(**part)``.
+        x: [N, ...] examples, or a dictionary of such tensors, as tokenizers give it. The encoder is then given dictionaries;
+            an encoder with named arguments is ``lambda part: net(**part)``.
         chunk_size: examples embedded at a time, at least 1.
 
     Returns:
-        [N, k] embeddings. Their gradients are those of the whole batch, if the encoder treats examples apart. Batch norm does
-        not: it takes each chunk's statistics, as between the devices of `DistributedDataParallel`, and moves its running
-        ones twice a step. Dropout draws the same again in the backward pass.
+        [N, k] embeddings. Their gradients are those of the whole batch, if the encoder treats each example alone. Batch norm
+        does not: it takes the statistics of each chunk, and updates its running ones twice. Dropout draws the same again.
 
     Raises:
-        ValueError: for a dictionary of what is no tensor, of tensors of several lengths, or of none.
+        ValueError: if the dictionary is empty, holds something other than tensors, or tensors of several lengths.
 
     >>> x = torch.arange(6.0).reshape(3, 2).requires_grad_()
     >>> embed_in_chunks(torch.nn.Identity(), x, chunk_size=2).equal(x)
@@ -44,6 +41,7 @@ def embed_in_chunks(
 
 
 def _parts(x: Mapping[str, Tensor], size: int) -> list[dict[str, Tensor]]:
+    """A dictionary of tensors [N, ...] as one dictionary for each chunk of `size` examples."""
     lengths = {name: len(t) if isinstance(t, Tensor) and t.dim() else None for name, t in x.items()}
     if None in lengths.values() or len(set(lengths.values())) != 1:
         raise ValueError(f"x must be tensors of one length, got lengths {lengths}.")

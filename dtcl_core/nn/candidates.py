@@ -1,8 +1,8 @@
-"""Contrast of anchors with any candidates: the objective behind `modules`, in pieces of any size.
+"""Anchors, their candidates and the contrast between them: the computation behind the losses in `modules`.
 
-The candidates of an anchor may be the other view of the batch, both views, embeddings of other machines or a queue. Nothing
-N x M is given: who is a positive, who is admitted and w_ij = <a_i, q_j> all follow from vectors. So a chunk of anchors can be
-computed alone (`losses.anchor_losses`), and again in the backward pass, and memory grows with the chunk.
+The candidates of an anchor may be the other view of the batch, all views, the embeddings of other processes, or a queue. No
+N x M matrix is an input: positives, admitted pairs and w_ij = <belief_i, posterior_j> all follow from vectors. A chunk of
+anchors can therefore be computed alone, and again in the backward pass; memory grows with the chunk.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from ..losses import anchor_losses, directions, pair_temperature, same_domain
-from . import gather as processes
+from .gather import all_gather, rows_of
 from .inputs import widened
+from .queue import NegativeQueue
 
 
 @dataclass(frozen=True)
@@ -26,11 +27,11 @@ class Candidates:
 
     Attributes:
         z: [..., M, k] embeddings, any length.
-        id: int [M]: an anchor and a candidate with the same id are a positive pair.
+        id: int [M]. An anchor and a candidate with the same id are a positive pair.
         is_negative: bool [M], whether a candidate counts as a negative of anchors with another id; None: all do.
-        domains: [..., M] domain of each, negative where it is not known.
+        domains: int [..., M], negative where a domain is not known.
         posterior: [..., M, D] domain probabilities; needed to weigh pairs.
-        example: int [M], the example that each shows, negative where it is not known; None: it is of none.
+        example: int [M], the example that each candidate shows, negative where it is not known; None: none is known.
     """
 
     z: Tensor
@@ -40,6 +41,10 @@ class Candidates:
     posterior: Tensor | None = None
     example: Tensor | None = None
 
+    def of_all_processes(self) -> Candidates:
+        """The candidates of all processes, one process after the other."""
+        return replace(self, **{name: all_gather(t) for name, t in vars(self).items() if t is not None})
+
 
 @dataclass(frozen=True)
 class Anchors:
@@ -48,10 +53,10 @@ class Anchors:
     Attributes:
         z: [..., N, k] embeddings, any length.
         id: int [N], see `Candidates`.
-        itself: int [N], the place of the anchor itself among the candidates, which never counts; None: it is not there.
-        domains: [..., N] domain of each, negative where it is not known.
-        belief: [..., N, D] what is believed of its domain: one-hot where it is known, a posterior where it is not.
-        example: int [N], see `Candidates`; what shows the anchor's own example is no negative of it.
+        itself: int [N], the place of each anchor among the candidates, which is no pair; None: anchors are no candidates.
+        domains: int [..., N], negative where a domain is not known.
+        belief: [..., N, D] probabilities of the anchor's domain: one-hot where it is known, else a posterior.
+        example: int [N], see `Candidates`. A candidate that shows the anchor's own example is no negative of it.
     """
 
     z: Tensor
@@ -66,14 +71,8 @@ class Anchors:
         count = self.z.shape[-2]
         for start in range(0, count, size or count):
             rows = slice(start, start + (size or count))
-            yield Anchors(
-                self.z[..., rows, :],
-                self.id[rows],
-                None if self.itself is None else self.itself[rows],
-                None if self.domains is None else self.domains[..., rows],
-                None if self.belief is None else self.belief[..., rows, :],
-                None if self.example is None else self.example[rows],
-            )
+            given = {name: t for name, t in vars(self).items() if t is not None}
+            yield Anchors(**{k: t[..., rows, :] if k in ("z", "belief") else t[..., rows] for k, t in given.items()})
 
 
 Side = TypeVar("Side", Anchors, Candidates)
@@ -81,7 +80,7 @@ Side = TypeVar("Side", Anchors, Candidates)
 
 @dataclass(frozen=True)
 class Temperatures:
-    """Temperatures of the pairs: tau_alpha, and for negatives Eq. 3 of the paper if there is a belief and a posterior."""
+    """Temperatures of pairs: tau_alpha, and Eq. 3 of the paper for negatives if there is a belief and a posterior."""
 
     tau_alpha: float | Tensor
     tau_beta: float | Tensor = 0.0
@@ -89,75 +88,44 @@ class Temperatures:
     num_domains: int = 2
 
 
-# --- who is contrasted with whom ----------------------------------------------------------------------------------------
-
-
-def _everywhere(x: Tensor | None) -> Tensor | None:
-    return None if x is None else processes.all_gather(x)
-
-
 def across_views(
-    z: Tensor, z_pos: Tensor, domains: Tensor | None, example: Tensor | None, gather: bool
+    z: Tensor, z_pos: Tensor, domains: Tensor | None, example: Tensor | None, gather: bool, queue: NegativeQueue | None
 ) -> tuple[Anchors, Candidates]:
-    """Anchors z [..., N, k] in one view; candidates in the other, z_pos, with `gather` of all processes."""
-    place = torch.arange(z.shape[-2], device=z.device)
-    pool, owners, identity, shown = z_pos, domains, place, example
-    if gather:
-        pool, owners, shown = processes.all_gather(z_pos), _everywhere(domains), _everywhere(example)
-        identity = torch.arange(pool.shape[0], device=z.device)
-        place = place + processes.rank() * z.shape[0]
-    anchors = Anchors(z, place, domains=domains, example=example)
-    return anchors, Candidates(pool, identity, domains=owners, example=shown)
-
-
-def across_queue(
-    z: Tensor, z_pos: Tensor, domains: Tensor | None, example: Tensor | None, queued: tuple[Tensor, ...]
-) -> tuple[Anchors, Candidates]:
-    """Anchors z [..., N, k] in one view; positives in the other, and negatives in a queue.
-
-    Args:
-        queued: the queue's embeddings [M, k], their domains [M], which places are filled [M], and which examples they show [M].
-    """
-    place = torch.arange(z.shape[-2], device=z.device)
-    others, queued_domains, filled, queued_ids = (t.to(z.device) for t in queued)
-    pool = torch.cat([z_pos, others.to(z_pos).expand(*z_pos.shape[:-2], -1, -1)], -2)
-    owners = None
+    """Anchors z [..., N, k] in one view, positives z_pos in the other, negatives there (of all processes) or in a queue."""
+    rows = rows_of(z, gather and queue is None)
+    anchors = Anchors(z, rows, domains=domains, example=example)
+    if queue is None:
+        candidates = Candidates(z_pos, rows, domains=domains, example=example)
+        return anchors, candidates.of_all_processes() if gather else candidates
+    pool = torch.cat([z_pos, queue.z.to(z_pos).expand(*z_pos.shape[:-2], -1, -1)], -2)
+    ids = torch.cat([rows, torch.full_like(queue.ids, -1, device=z.device)])
+    is_negative = torch.cat([torch.zeros_like(rows, dtype=torch.bool), queue.filled.to(z.device)])
     if domains is not None:
-        owners = torch.cat([domains, queued_domains.to(domains).expand(*domains.shape[:-1], -1)], -1)
-    identity = torch.cat([place, torch.full_like(queued_domains, -1)])
-    is_negative = torch.cat([torch.zeros_like(place, dtype=torch.bool), filled])
-    shown = None if example is None else torch.cat([example, queued_ids])
-    anchors = Anchors(z, place, domains=domains, example=example)
-    return anchors, Candidates(pool, identity, is_negative, owners, example=shown)
+        domains = torch.cat([domains, queue.domains.to(domains).expand(*domains.shape[:-1], -1)], -1)
+    example = None if example is None else torch.cat([example, queue.ids.to(example)])
+    return anchors, Candidates(pool, ids, is_negative, domains, example=example)
 
 
 def for_all(views: Sequence[Tensor], facts: Tensor | None) -> Tensor | None:
-    """Facts [..., N] about examples, for the embeddings of all views after each other: [..., V N]."""
+    """Facts [..., N] about examples, repeated for the embeddings of all V views, one view after the other: [..., V N]."""
     return None if facts is None else torch.cat([facts] * len(views), -1)
 
 
 def within_all(
     views: Sequence[Tensor], ids: Tensor, domains: Tensor | None, example: Tensor | None, gather: bool
 ) -> tuple[Anchors, Candidates]:
-    """All V views [..., N, k] are anchors, and candidates of all others; ids int [N] say who is whose positive."""
+    """All V views [..., N, k] as anchors, and as candidates of each other; equal ids int [N] make positives."""
     z, ids = torch.cat(list(views), -2), torch.cat([ids] * len(views))
     domains, example = for_all(views, domains), for_all(views, example)
-    itself = torch.arange(z.shape[-2], device=z.device)
-    pool, identity, owners, shown = z, ids, domains, example
-    if gather:
-        pool, identity = processes.all_gather(z), processes.all_gather(ids)
-        owners, shown = _everywhere(domains), _everywhere(example)
-        itself = itself + processes.rank() * z.shape[0]
-    return Anchors(z, ids, itself, domains, example=example), Candidates(pool, identity, domains=owners, example=shown)
-
-
-# --- the objective ------------------------------------------------------------------------------------------------------
+    candidates = Candidates(z, ids, domains=domains, example=example)
+    anchors = Anchors(z, ids, rows_of(z, gather), domains, example=example)
+    return anchors, candidates.of_all_processes() if gather else candidates
 
 
 def pairs_of(
     anchors: Anchors, candidates: Candidates, tau: Temperatures, own_domain: bool = False
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Which pairs are positive and which admitted [N, M] (or [..., N, M]), and temperatures of negatives [..., N, M]."""
+    """Which pairs are positive, which are admitted, and the temperatures of negatives or None: [N, M] or [..., N, M]."""
     positive = anchors.id[:, None] == candidates.id
     admitted = torch.ones_like(positive) if candidates.is_negative is None else positive | candidates.is_negative
     if anchors.itself is not None:
@@ -167,7 +135,7 @@ def pairs_of(
         again = (anchors.example >= 0)[:, None] & (anchors.example[:, None] == candidates.example)
         admitted = admitted & (positive | ~again)
     if own_domain and anchors.domains is not None and candidates.domains is not None:
-        known = (anchors.domains >= 0)[..., None]  # unknown domains are nobody's own
+        known = (anchors.domains >= 0)[..., None]  # two unknown domains are not the same
         admitted = admitted & (positive | (known & same_domain(anchors.domains, candidates.domains)))
     if anchors.belief is None or candidates.posterior is None:
         return positive, admitted, None
@@ -184,7 +152,7 @@ def _ready(side: Side) -> Side:
 def _chunk_losses(
     anchors: Anchors, candidates: Candidates, tau: Temperatures, own_domain: bool
 ) -> tuple[Tensor, Tensor]:
-    """Losses [..., n] of anchors, and which of them have a positive [n]; all embeddings of unit length."""
+    """Losses [..., n] of anchors of unit length, and whether each has a positive [n]."""
     positive, admitted, tau_neg = pairs_of(anchors, candidates, tau, own_domain)
     similarity = anchors.z @ candidates.z.transpose(-1, -2)
     each = anchor_losses(similarity, tau.tau_alpha, positive=positive, tau_neg=tau_neg, admitted=admitted)
@@ -200,20 +168,19 @@ def contrast(
     own_domain: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """The loss of the anchors (`losses.info_nce`).
+    """The loss of the anchors (`losses.info_nce`), in nats.
 
     Args:
         anchors: N of them.
         candidates: M of them.
         tau: temperatures; a tau_alpha or tau_beta with leading dimensions is one value a run.
-        chunk_size: anchors computed at a time, each chunk again in the backward pass; None computes all at once. The
-            value does not depend on it, up to rounding; peak memory is a few `chunk_size` x M matrices.
+        chunk_size: anchors computed at a time, and again in the backward pass; None computes all at once. Peak memory is a
+            few `chunk_size` x M matrices. The value does not depend on it, up to rounding.
         own_domain: whether only negatives of the anchor's own domain are admitted.
         reduction: "mean" over the anchors that have a positive, or "none".
 
     Returns:
-        [...], or [..., N] for "none", where an anchor without a positive has 0; in nats. In float32 or better whatever the
-        embeddings' type, under autocast too.
+        [...], or [..., N] for "none", with 0 for an anchor without a positive; in float32 or better, under autocast too.
     """
     with torch.autocast(anchors.z.device.type, enabled=False):
         anchors, candidates = _ready(anchors), _ready(candidates)

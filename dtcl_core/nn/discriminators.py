@@ -1,12 +1,11 @@
-"""Domain discriminators in scikit-learn's manner: `fit`, `predict_proba`, `predict`, `score`.
+"""Linear and MLP domain discriminators in scikit-learn's manner: `fit`, `predict_proba`, `predict`, `score`.
 
-Global or batch-level is a matter of what they are fitted on: all embeddings once an epoch, or each batch anew. Their
-posteriors decide temperatures, so how sharp they are matters; with `calibrate`, a share of the examples is held out and the
-logits are divided by the temperature under which those are most likely (Guo et al. 2017). They are modules, so that what
-they learned is saved with a loss and moves with it.
+Fit one to all embeddings once an epoch (global), or to each batch. It is a module: what it learned is saved with a loss and
+moves with it. Its posteriors decide temperatures, so their sharpness matters. With `calibrate`, a share of the examples is held
+out, and logits are divided by the temperature under which these are most likely (Guo et al. 2017).
 
-All of them see an embedding's direction (``features="l2"``), which is all that the losses see. The paper's text gives the
-discriminator the embedding itself: that is ``features="raw"``, with posteriors that sharpen as embeddings grow.
+By default a discriminator sees the direction of an embedding (``features="l2"``), as the losses do. The paper's text gives it
+the embedding itself: ``features="raw"``, whose posteriors sharpen as embeddings grow.
 """
 
 from __future__ import annotations
@@ -23,46 +22,36 @@ from ..checks import checked_choice, checked_number
 from ..discriminator import FEATURES
 from ..discriminator import features as seen_of
 from .inputs import check_domains, check_embeddings, check_integers, widened
+from .settings import Described
 
 
 def fit_temperature(logits: Tensor, domains: Tensor, iterations: int = 60) -> float:
-    """The T > 0 that makes domains [N] most likely under logits [N, D] / T, by golden-section search on log T.
-
-    The negative log likelihood has a single minimum in 1 / T; T is bounded to [0.01, 100].
-    """
+    """The T in [0.01, 100] that makes domains [N] most likely under logits [N, D] / T, by golden-section search on log T."""
 
     def cost(log_t: float) -> float:
         return F.cross_entropy(logits.double() * math.exp(-log_t), domains.long()).item()
 
     low, high, golden = math.log(0.01), math.log(100.0), (math.sqrt(5) - 1) / 2
-    a, b = high - golden * (high - low), low + golden * (high - low)
-    at_a, at_b = cost(a), cost(b)
     for _ in range(iterations):
-        if at_a <= at_b:
-            high, b, at_b = b, a, at_a
-            a = high - golden * (high - low)
-            at_a = cost(a)
-        else:
-            low, a, at_a = a, b, at_b
-            b = low + golden * (high - low)
-            at_b = cost(b)
+        a, b = high - golden * (high - low), low + golden * (high - low)
+        low, high = (low, b) if cost(a) <= cost(b) else (a, high)
     return math.exp((low + high) / 2)
 
 
-class Discriminator(nn.Module):
-    """What both discriminators share: checks, calibration, prediction.
+class Discriminator(Described):
+    """The base of both discriminators: checks, calibration and prediction.
 
     Args:
         num_domains: N_D, at least 2; domains are 0 ... N_D - 1, and a negative number is an unknown one.
-        calibrate: share of the examples held out to set the temperature of the posteriors; 0 keeps them as they are.
-        seed: of the share held out (and of the initial weights, where there are any).
-        features: what it sees of an embedding: "l2" its direction, "raw" the embedding itself.
+        calibrate: share of the examples held out to set the temperature of the posteriors; 0 leaves them as they are.
+        seed: of the choice of these examples, and of the MLP's initial weights.
+        features: what is seen of an embedding: "l2" its direction, "raw" the embedding itself.
 
     Attributes:
         temperature_: what logits are divided by; 1 without calibration, None before `fit`.
     """
 
-    learned: tuple[str, ...] = ("temperature_",)  # buffers: None before `fit`
+    learned: tuple[str, ...] = ()  # what `_fit` returns; buffers, None before `fit`
     settings: tuple[str, ...] = ("num_domains", "calibrate", "seed", "features")
     temperature_: Tensor | None
 
@@ -72,21 +61,19 @@ class Discriminator(nn.Module):
         self.calibrate = float(checked_number("calibrate", calibrate, 0.0, high=0.9))
         self.seed = int(checked_number("seed", seed, 0, integer=True))
         self.features = checked_choice("features", features, FEATURES)
-        for name in self.learned:
+        for name in ("temperature_", *self.learned):
             self.register_buffer(name, None)
 
     def fit(self, z: Tensor, domains: Tensor) -> Self:
-        """Fit to embeddings and their domains; no gradient flows into the embeddings.
+        """Fit to embeddings and their domains, and return the discriminator. No gradient flows into the embeddings.
 
         Args:
             z: [N, k] embeddings.
             domains: int [N], less than num_domains; an example of unknown domain, a negative number, does not count.
 
-        Returns:
-            The discriminator itself.
-
         Raises:
-            ValueError: for shapes that do not agree, embeddings that are not finite, or domains out of range or all alike.
+            ValueError: for shapes that do not agree, embeddings that are not finite, domains out of range or all alike, or too
+                few examples to hold some out.
         """
         check_embeddings(z, domains, self.num_domains, needed=True)
         if z.dim() != 2:
@@ -97,25 +84,25 @@ class Discriminator(nn.Module):
         if len(there) < 2:
             whose = f"of domain {there[0]}" if there else "of unknown domain"
             raise ValueError(f"all examples are {whose}: there is nothing to tell apart.")
+        count = int(known.sum())
+        held = round(self.calibrate * count)
+        if self.calibrate and not 0 < held < count:
+            raise ValueError(f"calibrate={self.calibrate:g} holds out {held} of {count} examples.")
+        order = torch.arange(count)
+        if held:
+            order = torch.randperm(count, generator=torch.Generator().manual_seed(self.seed))
+        apart, rest = order[:held].to(z.device), order[held:].to(z.device)
         with torch.inference_mode(False), torch.autocast(z.device.type, enabled=False):
-            self._fit_and_calibrate(seen_of(widened(z.detach().clone()), self.features)[known], domains[known])
+            x, domains = seen_of(widened(z.detach().clone()), self.features)[known], domains[known]
+            for name, value in zip(self.learned, self._fit(x[rest], domains[rest])):
+                setattr(self, name, value.detach().to(x))
+            temperature = fit_temperature(self._logits(x[apart]), domains[apart]) if held else 1.0
+            self.temperature_ = x.new_tensor(temperature)
         return self
-
-    def _fit_and_calibrate(self, x: Tensor, domains: Tensor) -> None:
-        held = round(self.calibrate * len(x))
-        if self.calibrate and not 0 < held < len(x):
-            raise ValueError(f"calibrate={self.calibrate:g} holds out {held} of {len(x)} examples.")
-        order = torch.arange(len(x), device=x.device)
-        if self.calibrate:
-            order = torch.randperm(len(x), generator=torch.Generator().manual_seed(self.seed)).to(x.device)
-        apart, rest = order[:held], order[held:]
-        self._fit(x[rest], domains[rest])
-        temperature = fit_temperature(self._logits(x[apart]), domains[apart]) if held else 1.0
-        self.temperature_ = x.new_tensor(temperature)
 
     @property
     def fitted(self) -> bool:
-        """Whether there is anything to predict with."""
+        """Whether `fit` was called."""
         return self.temperature_ is not None
 
     @torch.no_grad()
@@ -128,16 +115,15 @@ class Discriminator(nn.Module):
         """
         if self.temperature_ is None:
             raise RuntimeError(f"this {type(self).__name__} is not fitted yet; call fit(z, domains) first.")
-        if not isinstance(z, Tensor) or z.dim() < 2 or z.shape[-1] != self._width():
+        width = getattr(self, self.learned[0]).shape[-1]
+        if not isinstance(z, Tensor) or z.dim() < 2 or z.shape[-1] != width:
             given = tuple(z.shape) if isinstance(z, Tensor) else type(z).__name__
-            raise ValueError(f"z must be embeddings [..., N, {self._width()}], as those fitted to, got {given}.")
+            raise ValueError(f"z must be embeddings [..., N, {width}], as those fitted to, got {given}.")
         z = widened(z)
         with torch.autocast(z.device.type, enabled=False):
             return (self._logits(seen_of(z, self.features)) / self.temperature_.to(z)).softmax(-1)
 
-    def forward(self, z: Tensor) -> Tensor:
-        """`predict_proba`."""
-        return self.predict_proba(z)
+    forward = predict_proba
 
     def predict(self, z: Tensor) -> Tensor:
         """Most probable domain, int [..., N]."""
@@ -154,23 +140,23 @@ class Discriminator(nn.Module):
         check_domains(domains, self.num_domains)
         return (predicted == domains.long()).double().mean().item()
 
-    def extra_repr(self) -> str:
-        """The settings, as `print(module)` shows them."""
-        return ", ".join(f"{name}={getattr(self, name)!r}" for name in self.settings)
-
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        for name in self.learned:  # what was fitted is there, in its shape, and nothing else is
+        for name in ("temperature_", *self.learned):  # the buffers get the saved shapes, or None
             saved = state.get(prefix + name)
             setattr(self, name, None if saved is None else torch.empty_like(saved))
         super()._load_from_state_dict(state, prefix, *rest)
 
-    def _fit(self, x: Tensor, domains: Tensor) -> None:
-        raise NotImplementedError
-
     def _logits(self, x: Tensor) -> Tensor:
+        """Logits [..., N, D] of features x [..., N, k]."""
+        return self._network(x, *(getattr(self, name).to(x) for name in self.learned))
+
+    def _fit(self, x: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
+        """What `learned` names, the first of width k, from features x [N, k] and their domains."""
         raise NotImplementedError
 
-    def _width(self) -> int:
+    @staticmethod
+    def _network(x: Tensor, *learned: Tensor) -> Tensor:
+        """Logits [..., N, D] of features x [..., N, k], from what was learned."""
         raise NotImplementedError
 
 
@@ -178,18 +164,16 @@ class LinearDiscriminator(Discriminator):
     """The paper's discriminator: logistic regression, solved to its optimum.
 
     Args:
-        num_domains, calibrate, seed, features: see `Discriminator`.
-        l2: penalty, > 0; scikit-learn's 1 / C. Smaller means sharper posteriors.
+        num_domains, calibrate, seed, features: as for `Discriminator`.
+        l2: penalty, > 0; scikit-learn's 1 / C. A smaller one makes sharper posteriors.
 
     >>> z, domains = torch.tensor([[1.0, 0.0], [2.0, 1.0], [0.0, 1.0], [1.0, 2.0]]), torch.tensor([0, 0, 1, 1])
     >>> LinearDiscriminator(2).fit(z, domains).predict(torch.tensor([[9.0, 1.0], [0.1, 0.3]]))
     tensor([0, 1])
     """
 
-    learned = ("temperature_", "weight", "bias")
+    learned = ("weight", "bias")
     settings = (*Discriminator.settings, "l2")
-    weight: Tensor
-    bias: Tensor
 
     def __init__(
         self, num_domains: int, *, l2: float = 1.0, calibrate: float = 0.0, seed: int = 0, features: str = "l2"
@@ -197,32 +181,26 @@ class LinearDiscriminator(Discriminator):
         super().__init__(num_domains, calibrate=calibrate, seed=seed, features=features)
         self.l2 = float(checked_number("l2", l2, 0.0, above=True))
 
-    def _fit(self, x: Tensor, domains: Tensor) -> None:
+    def _fit(self, x: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
         model = logistic.fit(x.double(), domains, self.num_domains, self.l2, solver="lbfgs", watched=True)
-        self.weight, self.bias = model.weight.to(x), model.bias.to(x)
+        return model.weight, model.bias
 
-    def _logits(self, x: Tensor) -> Tensor:
-        return logistic.LogisticModel(self.weight, self.bias).logits(x)
-
-    def _width(self) -> int:
-        return self.weight.shape[-1]
+    @staticmethod
+    def _network(x: Tensor, *learned: Tensor) -> Tensor:
+        return logistic.LogisticModel(*learned).logits(x)
 
 
 class MLPDiscriminator(Discriminator):
     """One hidden layer of ReLUs, trained by Adam on all examples at once; the input is standardised first.
 
     Args:
-        num_domains, calibrate, seed, features: see `Discriminator`.
+        num_domains, calibrate, seed, features: as for `Discriminator`.
         hidden: width of the hidden layer.
-        steps: of Adam.
-        learning_rate: of Adam.
-        weight_decay: of Adam.
+        steps, learning_rate, weight_decay: of Adam.
     """
 
-    learned = ("temperature_", "mean", "spread", "weight0", "bias0", "weight1", "bias1")
+    learned = ("mean", "spread", "weight0", "bias0", "weight1", "bias1")
     settings = (*Discriminator.settings, "hidden", "steps", "learning_rate", "weight_decay")
-    mean: Tensor
-    spread: Tensor
 
     def __init__(
         self,
@@ -243,7 +221,7 @@ class MLPDiscriminator(Discriminator):
         self.weight_decay = float(checked_number("weight_decay", weight_decay, 0.0))
 
     @torch.enable_grad()
-    def _fit(self, x: Tensor, domains: Tensor) -> None:
+    def _fit(self, x: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
         mean, spread = x.mean(0), x.std(0, correction=0)
         spread = torch.where(spread > 1e-6 * (1 + mean.abs()), spread, 1.0)  # a constant stays as it is
         generator = torch.Generator().manual_seed(self.seed)
@@ -258,17 +236,9 @@ class MLPDiscriminator(Discriminator):
             optimizer.zero_grad(set_to_none=True)
             F.cross_entropy(self._network(x, mean, spread, *parameters), domains).backward()
             optimizer.step()
-        for name, value in zip(self.learned[1:], (mean, spread, *parameters)):
-            setattr(self, name, value.detach())
+        return mean, spread, *parameters
 
     @staticmethod
-    def _network(
-        x: Tensor, mean: Tensor, spread: Tensor, first: Tensor, bias: Tensor, second: Tensor, offset: Tensor
-    ) -> Tensor:
+    def _network(x: Tensor, *learned: Tensor) -> Tensor:
+        mean, spread, first, bias, second, offset = learned
         return F.linear(F.relu(F.linear((x - mean) / spread, first, bias)), second, offset)
-
-    def _logits(self, x: Tensor) -> Tensor:
-        return self._network(x, *(getattr(self, name).to(x) for name in self.learned[1:]))
-
-    def _width(self) -> int:
-        return self.mean.shape[-1]

@@ -1,11 +1,10 @@
-"""Fits a linear classifier of domains to a batch, at less than a loss costs: what `logistic` minimises, to a hundredth.
+"""A fast linear classifier of domains, fitted to each batch: the objective of `logistic`, solved to about a hundredth.
 
-The optimum lies in the span of the examples, and most of it in that of the domains' means, which has one dimension a domain.
-So the problem is solved there first, where a pass over the data is short. The gradient outside gives the next directions: one
-a domain, in which the curvature is nearly the penalty's, so that one step along them takes most of what is left. Where that
-step moves a posterior by several times `TOLERANCE` they join, and the problem is solved again; this takes one or two rounds.
-Where it takes more (a small penalty, say), all directions are taken. Within a round it is limited-memory BFGS from the
-curvature of each domain against the rest.
+The optimum lies in the span of the examples, and most of it in the span of the domains' means, which has few dimensions. The
+problem is solved there first, by limited-memory BFGS. The gradient outside of this span gives further directions, one a
+domain. The curvature along them is nearly the penalty's, so that one step takes most of what is left. If this step moves a
+posterior by several times `TOLERANCE`, the directions join the span, and the problem is solved again. One or two rounds are
+usual. After `ROUNDS` rounds (with a small penalty, say), all directions are taken.
 """
 
 from __future__ import annotations
@@ -18,17 +17,15 @@ from torch.nn import functional as F
 
 from .. import logistic
 
-# A step that moves no posterior by more is the last one; what it leaves is a fraction of it, and moves temperatures by as much
-# of tau_beta. Who asks for double precision gets it.
+# A step that moves no posterior by more is the last one. An error of 0.01 in w_ij moves a temperature by 0.01 tau_beta.
 TOLERANCE = {torch.float32: 1e-2, torch.float64: 1e-9}
-# Times the tolerance, that a step out of a round's directions may move: it leaves a tenth of what it moved.
-LAST_ROUND = 3
+LAST_ROUND = 3  # tolerances that the step outside of the span may move; it leaves about a tenth of what it moved
 ROUNDS, ITERATIONS, HISTORY = 4, 200, 3
-SMALLEST = 1e-35  # of a posterior: smaller ones would be denormal, which are slow
+SMALLEST = 1e-35  # posterior; smaller ones would be denormal numbers, which are slow
 
 
 class Fit(NamedTuple):
-    """What is known at a point: weights [D, r + 1] (the last column is the bias), logits and posteriors [D, M], objective."""
+    """A point: weights [D, r + 1] (the last column is the bias), logits and posteriors [D, M], and the objective there."""
 
     theta: Tensor
     logits: Tensor
@@ -37,10 +34,7 @@ class Fit(NamedTuple):
 
 
 class _Objective:
-    """The penalised negative log likelihood of weights [D, r + 1] of features [r, M]: `logistic`'s, classes first.
-
-    Of the domains y [M] it knows the sums [D, r] of their features and the sizes [D].
-    """
+    """The objective of `logistic` for features [r, M] of domains y [M], whose sums by domain are [D, r], and sizes [D]."""
 
     def __init__(self, features: Tensor, y: Tensor, sums: Tensor, sizes: Tensor, l2: float):
         self.x = torch.cat([features, torch.ones_like(features[:1])])
@@ -50,26 +44,16 @@ class _Objective:
         self.penalty[-1] = 0.0
         self.spread = self.x.square().sum(1)
 
-    def start(self, bias: Tensor) -> Fit:
-        """The point of these biases [D, 1] and no weight, which takes no pass over features that are centred."""
-        theta = F.pad(bias, (self.seen.shape[1] - 1, 0))
-        log_p = bias.log_softmax(0)
-        p = log_p.exp().expand(-1, self.x.shape[1])
-        return Fit(theta, bias.expand_as(p), p, -torch.dot(self.seen[:, -1], log_p[:, 0]).item())
-
     def at(self, theta: Tensor) -> Fit:
+        """All that is known at these weights."""
         logits = theta @ self.x
         p = logits.softmax(0).clamp_(min=SMALLEST)
         value = 0.5 * torch.dot((theta * self.penalty).flatten(), theta.flatten()) - p.gather(0, self.y).log_().sum()
         return Fit(theta, logits, p, value.item())
 
     def gradient(self, here: Fit) -> Tensor:
-        """Of the objective, [D (r + 1)]."""
-        slope = torch.addcmul(-self.seen, here.theta, self.penalty)
-        if here.p.stride(1):
-            return slope.addmm_(here.p, self.x.T).flatten()
-        slope[:, -1] += here.p.sum(1)  # alike for all examples, as at the start: centred features sum to zero
-        return slope.flatten()
+        """The gradient of the objective, [D (r + 1)]."""
+        return torch.addcmul(-self.seen, here.theta, self.penalty).addmm_(here.p, self.x.T).flatten()
 
     def scale(self, p: Tensor) -> Tensor:
         """Inverse curvature along each weight, [D (r + 1)]."""
@@ -118,7 +102,7 @@ def minimise(objective: _Objective, here: Fit, tolerance: float) -> Fit:
 def basis_of(directions: Tensor) -> tuple[Tensor, Tensor]:
     """An orthonormal basis [r, k] of directions [r, k], and the triangle [r, r] that makes them of it.
 
-    A direction that depends on those before it leaves a row of almost nothing.
+    A direction that depends on those before it gives a row of almost zeros.
     """
     products = directions @ directions.T
     diagonal = products.diagonal()
@@ -140,17 +124,12 @@ def _solve(x: Tensor, y: Tensor, num_domains: int, l2: float) -> tuple[Tensor, T
     if power > l2 * count:  # steps shrink slowly where the penalty decides less, so that a short one says less
         tolerance = tolerance / 5
     sums = x.new_zeros(num_domains, width).index_add_(0, y, x)
-    if width <= 2 * num_domains:
-        objective = _Objective(x.T, y, sums, sizes, l2)
-        found = minimise(objective, objective.start(bias), tolerance)
-        return found.theta[:, :-1], found.theta[:, -1] - found.theta[:, :-1] @ center
-    means = sums / sizes.clamp(min=1).sqrt()[:, None]
-    basis, _ = basis_of(means[:-1])  # with the sizes as weights they sum to zero
-    features = basis @ x.T
-    theta = None
-    for _ in range(ROUNDS):
+    weight = x.new_zeros(num_domains, width)
+    basis, _ = basis_of((sums / sizes.clamp(min=1).sqrt()[:, None])[:-1])  # of means, which sum to zero by size
+    features, theta = basis @ x.T, F.pad(bias, (len(basis), 0))
+    for _ in range(ROUNDS if width > 2 * num_domains else 0):
         objective = _Objective(features, y, sums @ basis.T, sizes, l2)
-        found = minimise(objective, objective.start(bias) if theta is None else objective.at(theta), tolerance)
+        found = minimise(objective, objective.at(theta), tolerance)
         outside = found.p @ x - sums
         for _ in range(2):  # once leaves what rounding leaves, which would grow by rounds
             outside = torch.addmm(outside, outside @ basis.T, basis, alpha=-1)
@@ -166,7 +145,7 @@ def _solve(x: Tensor, y: Tensor, num_domains: int, l2: float) -> tuple[Tensor, T
         features = torch.cat([features, torch.linalg.solve_triangular(triangle, shift[:-1], upper=False)])
         triangle = torch.cat([triangle, -triangle.sum(0, keepdim=True)])
         theta = torch.cat([found.theta[:, :-1], pace * triangle, bias], 1)
-    else:
+    else:  # all directions
         objective = _Objective(x.T, y, sums, sizes, l2)
         found = minimise(objective, objective.at(torch.cat([weight, bias], 1)), tolerance)
         weight, bias = found.theta[:, :-1], found.theta[:, -1:]
@@ -177,7 +156,7 @@ def _solve(x: Tensor, y: Tensor, num_domains: int, l2: float) -> tuple[Tensor, T
 def fit(x: Tensor, y: Tensor, num_domains: int, l2: float = 1.0) -> tuple[Tensor, Tensor]:
     """A linear classifier of the domains of each batch, whose posteriors are the optimum's to about `TOLERANCE`.
 
-    Over 432 problems in float32 they were away by 0.013 at worst, and by less than 0.005 in nine of ten.
+    In 432 problems in float32 the largest error was 0.013; nine of ten errors were below 0.005.
 
     Args:
         x: [..., M, k] features in float32 or float64; no gradient flows through the fit.
@@ -186,9 +165,8 @@ def fit(x: Tensor, y: Tensor, num_domains: int, l2: float = 1.0) -> tuple[Tensor
         l2: penalty, > 0; scikit-learn's 1 / C.
 
     Returns:
-        Weights [..., D, k] and biases [..., D], each summing to zero over domains; the biases, and so all
-        posteriors, are NaN where x is not finite. On an accelerator, which would wait for each decision taken here, it is
-        `logistic.fit` that finds them.
+        Weights [..., D, k] and biases [..., D], each summing to zero over domains. The biases, and so all posteriors, are
+        NaN where x is not finite. On an accelerator, which would wait for each decision taken here, `logistic.fit` runs.
     """
     if x.device.type != "cpu":
         model = logistic.fit(x, y, num_domains, l2, solver="lbfgs")
@@ -198,13 +176,9 @@ def fit(x: Tensor, y: Tensor, num_domains: int, l2: float = 1.0) -> tuple[Tensor
     for rows, domains in zip(x.detach().reshape(-1, *x.shape[-2:]), y.reshape(-1, y.shape[-1])):
         known = domains >= 0
         rows, domains = (rows, domains) if bool(known.all()) else (rows[known], domains[known])
-        if len(rows):
-            weight, bias = _solve(rows, domains, num_domains, l2)
-        else:
-            weight, bias = x.new_zeros(num_domains, x.shape[-1]), x.new_zeros(num_domains)
+        nothing = x.new_zeros(num_domains, x.shape[-1]), x.new_zeros(num_domains)
+        weight, bias = _solve(rows, domains, num_domains, l2) if len(rows) else nothing
         weights.append(weight - weight.mean(0))
         biases.append(bias - bias.mean())
-    return (
-        torch.stack(weights).view(*x.shape[:-2], num_domains, x.shape[-1]),
-        torch.stack(biases).view(*x.shape[:-2], num_domains),
-    )
+    shape = (*x.shape[:-2], num_domains)
+    return torch.stack(weights).view(*shape, x.shape[-1]), torch.stack(biases).view(shape)

@@ -1,6 +1,6 @@
-"""What users hand to the losses is checked here: embeddings, domains, labels, ids; `checks` has plain values.
+"""Checks of the tensors that users give to the losses: embeddings, domains, labels and ids. `checks` has plain values.
 
-Domains, labels and ids may be of any integer type, and are int64 from here on.
+Domains, labels and ids may have any integer type; the losses turn them into int64 after the check.
 """
 
 from __future__ import annotations
@@ -11,14 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-INTEGERS = (
-    *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
-    *(torch.uint16, torch.uint32, torch.uint64),
-)
+INTEGERS = tuple(getattr(torch, f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64))
 
 
 def outside_vmap(function: Callable[..., Any], *args: Any) -> Any:
-    """`function(*args)`, which reads values; under `torch.func.vmap`, where there are none to read, a ValueError that says so."""
+    """`function(*args)`, which reads values of tensors; ValueError with advice under `torch.func.vmap`, which forbids this."""
     try:
         return function(*args)
     except RuntimeError as error:
@@ -36,14 +33,9 @@ def widened(z: Tensor) -> Tensor:
 def check_embeddings(
     z: Tensor, domains: Tensor | None = None, num_domains: int | None = None, name: str = "z", needed: bool = False
 ) -> None:
-    """Raise ValueError unless embeddings can be used; reads from the device, so call it in eager mode only.
+    """Raise ValueError unless embeddings z [..., N, k], named `name` in messages, and domains int [N] or [..., N] can be used.
 
-    Args:
-        z: [..., N, k] embeddings.
-        domains: int [N] or [..., N], negative where a domain is not known; None where there are none.
-        num_domains: how many there may be; None: any number.
-        name: how a message calls z.
-        needed: whether domains must be given.
+    It reads from the device: call it in eager mode only. `needed` says whether domains must be given.
     """
     if not isinstance(z, Tensor):
         raise ValueError(f"{name} must be a tensor, got {type(z).__name__}.")
@@ -51,7 +43,10 @@ def check_embeddings(
         raise ValueError(f"{name} must be floating embeddings [..., N, k], got {z.dtype} {tuple(z.shape)}.")
     if domains is not None or needed:
         check_integers("domains", domains, z.shape[-2:-1], z.shape[:-1])
-    check_finite(z, name)
+    wide = widened(z.detach())
+    if not outside_vmap(bool, wide.square().sum(-1).isfinite().all()):  # the losses divide by the root of this sum
+        whole = bool(wide.isfinite().all())
+        raise ValueError(f"{name} holds {'values whose squares overflow' if whole else 'NaN or infinite values'}.")
     if domains is not None:
         check_domains(domains, num_domains)
 
@@ -68,23 +63,15 @@ def check_integers(name: str, value: Any, *shapes: Sequence[int], types: Sequenc
 
 
 def check_domains(domains: Tensor, num_domains: int | None) -> None:
-    """Raise ValueError for domains, of any integer type, that are `num_domains` or more."""
+    """Raise ValueError if a domain is `num_domains` or more; None accepts any number."""
     lowest, highest = (outside_vmap(int, bound) for bound in domains.long().aminmax())
     if num_domains is not None and highest >= num_domains:
         accepted = f"in 0 ... {num_domains - 1}, or negative where not known"
         raise ValueError(f"domains must be {accepted}, got {lowest} ... {highest}.")
 
 
-def check_finite(z: Tensor, name: str) -> None:
-    """Raise ValueError if embeddings [..., N, k] hold what is not finite, or are too long for their length to be taken."""
-    wide = widened(z.detach())
-    if not outside_vmap(bool, wide.square().sum(-1).isfinite().all()):
-        whole = bool(wide.isfinite().all())
-        raise ValueError(f"{name} holds {'values whose squares overflow' if whole else 'NaN or infinite values'}.")
-
-
 def check_labels(z: Tensor, labels: Any) -> None:
-    """Raise ValueError unless labels are integers [N] >= 0 (or bool), one a row of z [N, k]."""
+    """Raise ValueError unless labels are integers [N] >= 0 (or bool), one for each row of z [N, k]."""
     if z.dim() != 2:
         raise ValueError(f"labels need embeddings [N, k], got {tuple(z.shape)}.")
     check_integers("labels", labels, z.shape[:1], types=(*INTEGERS, torch.bool))

@@ -1,10 +1,10 @@
-"""The domain-weighted loss as one of pytorch-metric-learning's, for its miners, reducers and wrappers.
+"""An adapter: the domain-weighted loss for pytorch-metric-learning's miners, reducers and wrappers.
 
-It needs ``pip install "pytorch-metric-learning<3"``. Its wrappers hand on labels, not domains; so domains can travel in the labels:
+It needs ``pip install "pytorch-metric-learning<3"``. The wrappers hand on labels, not domains. Two ways give them domains:
 
-- `DistributedLossWrapper`, `CrossBatchMemory`, `MultipleLosses`: make the loss with ``packed=True``, and call with
-  ``with_domains(labels, domains, num_domains)`` in place of the labels;
-- `SelfSupervisedLoss`, which makes labels up: set ``loss.domains = domains`` before each call.
+- `DistributedLossWrapper`, `CrossBatchMemory`, `MultipleLosses`: make the loss with ``packed=True``, and give
+  ``with_domains(labels, domains, num_domains)`` in place of the labels.
+- `SelfSupervisedLoss`, which makes its own labels: set ``loss.domains = domains`` before each call.
 """
 
 from __future__ import annotations
@@ -25,22 +25,20 @@ except ImportError as error:
     raise ImportError(f"dtcl_core.nn.metric_learning needs pytorch-metric-learning 2 ({needed}): {error}.") from error
 
 from ..checks import checked_choice
-from ..losses import anchor_losses, cosine_similarity, pair_temperature
-from .candidates import Anchors, Candidates
-from .inputs import INTEGERS, check_domains, check_embeddings, check_integers
+from ..losses import anchor_losses, cosine_similarity
+from .candidates import Anchors, Candidates, pairs_of
+from .inputs import INTEGERS, check_domains, check_embeddings, check_integers, widened
 from .settings import Setting, Tunable, setting
 from .weigher import HasPosterior, Weigher
+
+Mined = tuple[Tensor, ...] | None  # the pairs or triplets of a miner
 
 
 def with_domains(labels: Tensor, domains: Tensor, num_domains: int) -> Tensor:
     """Labels int [N] that carry domains int [N] with them, in int64; a negative domain is an unknown one.
 
-    Args:
-        labels, domains: of any integer type.
-        num_domains: N_D.
-
     Raises:
-        ValueError: for what is no tensor of integers, domains out of range, or labels for which int64 has no room.
+        ValueError: for other types than integers, domains of `num_domains` or more, or labels for which int64 has no room.
 
     >>> without_domains(with_domains(torch.tensor([4, 7]), torch.tensor([-1, 2]), 3), 3)
     (tensor([4, 7]), tensor([-1,  2]))
@@ -64,16 +62,16 @@ class DomainWeightedLoss(Tunable, BaseMetricLossFunction):
     """Supervised contrast with the paper's temperatures; at tau_beta = 0 it is `pytorch_metric_learning.losses.SupConLoss`.
 
     Args:
-        tau_alpha, tau_beta, num_domains, weighting, tau_min, discriminator, l2, features: see
-            `modules.DomainWeightedInfoNCELoss`.
+        tau_alpha ... features: as for `modules.DomainWeightedInfoNCELoss`.
         packed: whether labels carry the domains with them; see `with_domains`.
-        kwargs: those of every loss there, such as `reducer`.
+        kwargs: the options of every loss of pytorch-metric-learning, such as `reducer`.
 
-    Called with (embeddings [N, k], labels [N], indices_tuple, ref_emb [M, k], ref_labels [M], domains [N], ref_domains [M]). With
-    an `indices_tuple` of a miner, only the pairs that it names are positives or negatives. Losses are one an anchor. Without a
-    discriminator one is fitted on embeddings and references together; give one where the references hold the batch again,
-    as the memory of `CrossBatchMemory` does.
+    With the `indices_tuple` of a miner, only the pairs that it names are positives or negatives. A reducer gets one loss for
+    each anchor. Without a discriminator, one is fitted on embeddings and references together. Give one if the references
+    hold the batch again, as the memory of `CrossBatchMemory` does.
     """
+
+    settings = ("tau_alpha", "packed")
 
     def __init__(
         self,
@@ -108,16 +106,21 @@ class DomainWeightedLoss(Tunable, BaseMetricLossFunction):
         self,
         embeddings: Tensor,
         labels: Tensor | None = None,
-        indices_tuple: tuple[Tensor, ...] | None = None,
+        indices_tuple: Mined = None,
         ref_emb: Tensor | None = None,
         ref_labels: Tensor | None = None,
         domains: Tensor | None = None,
         ref_domains: Tensor | None = None,
     ) -> Tensor:
-        """The loss; see the class.
+        """The loss of embeddings [N, k] against references [M, k], or against each other.
+
+        Args:
+            embeddings, labels, domains: [N, k], int [N], int [N].
+            indices_tuple: the pairs or triplets of a miner; None: all pairs.
+            ref_emb, ref_labels, ref_domains: [M, k], int [M], int [M]; None: the embeddings themselves.
 
         Raises:
-            ValueError: for labels that are missing, domains that are missing, out of range or of another number, or a temperature
+            ValueError: for labels or domains that are missing, domains out of range or of another number, or a temperature
                 that is not positive.
         """
         if labels is None or (ref_emb is not None and ref_labels is None):
@@ -139,42 +142,29 @@ class DomainWeightedLoss(Tunable, BaseMetricLossFunction):
         return super().forward(embeddings, labels, indices_tuple, ref_emb, ref_labels)
 
     def compute_loss(
-        self,
-        embeddings: Tensor,
-        labels: Tensor,
-        indices_tuple: tuple[Tensor, ...] | None,
-        ref_emb: Tensor,
-        ref_labels: Tensor,
+        self, embeddings: Tensor, labels: Tensor, indices_tuple: Mined, ref_emb: Tensor, ref_labels: Tensor
     ) -> dict[str, dict[str, Any]]:
         """The loss of each anchor, for a reducer."""
         domains, ref_domains = (None if d is None else d.to(embeddings.device) for d in self._domains)
         itself = ref_emb is embeddings
-        if indices_tuple is None:
-            compared = torch.ones(len(embeddings), len(ref_emb), dtype=torch.bool, device=embeddings.device)
-            compared = compared.fill_diagonal_(False) if itself else compared
-        else:
-            a1, p, a2, n = convert_to_pairs(indices_tuple, labels, ref_labels)
-            compared = torch.zeros(len(embeddings), len(ref_emb), dtype=torch.bool, device=embeddings.device)
-            compared[a1, p] = compared[a2, n] = True
         z = embeddings if itself else torch.cat([embeddings, ref_emb])
         d = domains if itself or domains is None or ref_domains is None else torch.cat([domains, ref_domains])
         predict = self.weigher.predictor(z, d, gather=False, validate=False)
-        anchors, candidates = self.weigher.weighed(
-            Anchors(embeddings, labels, domains=domains), Candidates(ref_emb, ref_labels), predict, False, False
-        )
-        assert anchors.belief is not None and candidates.posterior is not None
+        rows = torch.arange(len(embeddings), device=embeddings.device)
+        anchors = Anchors(widened(embeddings), labels, rows if itself and indices_tuple is None else None, domains)
+        candidates = Candidates(widened(ref_emb), ref_labels)
+        anchors, candidates = self.weigher.weighed(anchors, candidates, predict, gather=False, validate=False)
         similarity = cosine_similarity(embeddings, ref_emb)
         tau = self.weigher.temperatures(self.now("tau_alpha", similarity), similarity)
-        w = (anchors.belief @ candidates.posterior.T).to(similarity)
+        positive, compared, tau_neg = pairs_of(anchors, candidates, tau)
+        if indices_tuple is not None:
+            a1, p, a2, n = convert_to_pairs(indices_tuple, labels, ref_labels)
+            compared = torch.zeros_like(compared)
+            compared[a1, p] = compared[a2, n] = True
         each = anchor_losses(
-            similarity,
-            tau.tau_alpha,
-            positive=compared & (labels[:, None] == ref_labels),
-            tau_neg=pair_temperature(w, tau.tau_alpha, tau.tau_beta, tau.tau_min, tau.num_domains),
-            admitted=compared,
+            similarity, tau.tau_alpha, positive=positive & compared, tau_neg=tau_neg, admitted=compared
         ).to(embeddings.dtype)
-        indices = torch.arange(len(each), device=each.device)
-        return {"loss": {"losses": each, "indices": indices, "reduction_type": "element"}}
+        return {"loss": {"losses": each, "indices": rows, "reduction_type": "element"}}
 
 
 DomainWeightedLoss.__name__ = "SupConLoss"  # what its wrappers ask of a loss that they accept is its name

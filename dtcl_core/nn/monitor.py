@@ -1,8 +1,9 @@
-"""What a domain-weighted loss did to a batch, as a few figures to log."""
+"""Figures to log about the last batch of a domain-weighted loss: its temperatures, and its discriminator's accuracy."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +14,7 @@ from .candidates import Anchors, Candidates, Temperatures, pairs_of
 
 @dataclass(frozen=True)
 class Seen:
-    """A batch as it was weighed, outside the gradient and without the embeddings."""
+    """A weighed batch, without gradients and embeddings."""
 
     anchors: Anchors
     candidates: Candidates
@@ -22,47 +23,39 @@ class Seen:
     @staticmethod
     def of(anchors: Anchors, candidates: Candidates, tau: Temperatures) -> Seen:
         """What `figures` needs of a batch, and no more."""
-        alpha, beta, low = (
-            t.detach() if isinstance(t, Tensor) else t for t in (tau.tau_alpha, tau.tau_beta, tau.tau_min)
-        )
-        bare = Temperatures(alpha, beta, low, tau.num_domains)
         z, pool = (side.z.detach()[..., :1].clone() for side in (anchors, candidates))
-        return Seen(replace(anchors, z=z), replace(candidates, z=pool), bare)
+        bare: dict[str, Any] = {name: t.detach() for name, t in vars(tau).items() if isinstance(t, Tensor)}
+        return Seen(replace(anchors, z=z), replace(candidates, z=pool), replace(tau, **bare))
 
     @torch.no_grad()
     def figures(self, chunk_size: int | None = None) -> dict[str, float]:
-        """What the temperatures of the negatives were, and how good the discriminator behind them was.
+        """The temperatures of the negatives, and the accuracy of the discriminator behind them.
 
         Args:
             chunk_size: anchors looked at a time.
 
         Returns:
-            tau_within and tau_across: mean temperature of negatives of the anchor's domain, and of others; clipped: the
-            share of negatives held at tau_min; discriminator_accuracy: the share of candidates whose domain it names. NaN
-            where there is nothing to take a mean of, as where no domain is known.
+            tau_within and tau_across: mean temperature of negatives of the anchor's domain, and of other domains. clipped:
+            the fraction of negatives whose temperature is tau_min. discriminator_accuracy: the fraction of candidates whose
+            domain is predicted correctly. NaN where nothing can be averaged, such as where no domain is known.
         """
-        anchors, candidates, tau = self.anchors, self.candidates, self.tau
-        sums = torch.zeros(6, dtype=torch.float64, device=anchors.z.device)
-        for chunk in anchors.chunks(chunk_size):
-            positive, admitted, tau_neg = pairs_of(chunk, candidates, tau)
+        candidates = self.candidates
+        sums = torch.zeros(6, dtype=torch.float64, device=candidates.z.device)
+        for chunk in self.anchors.chunks(chunk_size):
+            positive, admitted, tau_neg = pairs_of(chunk, candidates, self.tau)
             assert tau_neg is not None
             negative = (admitted & ~positive).expand(tau_neg.shape)
             within = across = torch.zeros_like(negative)
             if chunk.domains is not None and candidates.domains is not None:
-                known = (chunk.domains >= 0)[..., :, None] & (candidates.domains >= 0)[..., None, :]
+                known = negative & (chunk.domains >= 0)[..., :, None] & (candidates.domains >= 0)[..., None, :]
                 same = same_domain(chunk.domains, candidates.domains)
-                within, across = negative & known & same, negative & known & ~same
-            held = negative & (tau_neg <= torch.as_tensor(tau.tau_min).to(tau_neg))
-            parts = (tau_neg[within], within, tau_neg[across], across, held, negative)
+                within, across = known & same, known & ~same
+            clipped = negative & (tau_neg <= torch.as_tensor(self.tau.tau_min).to(tau_neg))
+            parts = (tau_neg[within], tau_neg[across], clipped, within, across, negative)
             sums += torch.stack([part.double().sum() for part in parts])
-        named = torch.tensor(torch.nan)
+        accuracy = torch.nan
         if candidates.domains is not None and candidates.posterior is not None:
             hit = candidates.posterior.argmax(-1) == candidates.domains
-            named = hit[(candidates.domains >= 0).expand(hit.shape)].double().mean()
-        within_sum, within_count, across_sum, across_count, held_count, count = sums
-        return {
-            "tau_within": (within_sum / within_count).item(),
-            "tau_across": (across_sum / across_count).item(),
-            "clipped": (held_count / count).item(),
-            "discriminator_accuracy": named.item(),
-        }
+            accuracy = hit[(candidates.domains >= 0).expand(hit.shape)].double().mean().item()
+        means = (sums[:3] / sums[3:]).tolist()
+        return dict(zip(("tau_within", "tau_across", "clipped"), means)) | {"discriminator_accuracy": accuracy}

@@ -1,6 +1,6 @@
 """Settings that may change as training goes on: numbers, tensors (learned or not) and schedules, read at each call.
 
-A compiled module reads them from tensors, and asks a schedule outside of its graph, so that a new value compiles nothing anew.
+A compiled module reads numbers from tensors and asks schedules outside of its graph: a new value does not compile it anew.
 """
 
 from __future__ import annotations
@@ -18,30 +18,35 @@ from torch import Tensor, nn
 from ..checks import checked_number, is_finite
 from .inputs import outside_vmap
 
-Setting = float | Tensor | Callable[[], float | Tensor]
+Setting = float | Tensor | Callable[[], float | Tensor]  # the last is a schedule
 NAMES = ("tau", "tau_alpha", "tau_beta", "tau_min", "lambda_")
 MAY_BE_ZERO = ("tau_beta", "lambda_")
 _numbers = itertools.count()
-_by_number: weakref.WeakValueDictionary[int, Tunable] = weakref.WeakValueDictionary()  # whom a compiled graph asks
+_by_number: weakref.WeakValueDictionary[int, Tunable] = weakref.WeakValueDictionary()  # what a compiled graph looks up
 
 
 def setting(name: str, value: Any) -> Any:
-    """A setting as it is given: a number is checked, a tensor or a schedule kept as it is.
-
-    Args:
-        name: one of `NAMES`; all are > 0, but for those that may be zero.
-        value: a number; a tensor, which may be learned; or a schedule: what is called without arguments, for either.
-    """
+    """The value of a setting of `NAMES`, checked if it is a number; a tensor or a schedule is returned as it is."""
     if isinstance(value, Tensor) or callable(value):
         return value
     return float(checked_number(name, value, 0.0, above=name not in MAY_BE_ZERO))
 
 
-class Tunable(nn.Module):
-    """A module with settings of `NAMES`. Any kind of value may follow any other: a number may replace an `nn.Parameter`."""
+class Described(nn.Module):
+    """A module that prints its attributes named in `settings`."""
 
-    _kept: dict[str, Tensor | None]  # what a compiled graph reads: a number as a tensor; of a schedule, None
-    _number: Tensor  # of the module, a tensor so that no graph is made for one module alone
+    settings: tuple[str, ...] = ()
+
+    def extra_repr(self) -> str:
+        """The settings, as `print(module)` shows them."""
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in self.settings if name not in self._modules)
+
+
+class Tunable(Described):
+    """A module with settings of `NAMES`. A value of any kind may replace any other, a number an `nn.Parameter` for example."""
+
+    _kept: dict[str, Tensor | None]  # what a compiled graph reads: a number as a tensor; None for a schedule
+    _number: Tensor  # identifies the module; a tensor, so that a compiled graph serves several modules
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
@@ -67,7 +72,7 @@ class Tunable(nn.Module):
 
         Args:
             name: one of `NAMES`.
-            like: a tensor comes in its dtype and on its device.
+            like: a tensor is returned in its dtype and on its device.
             validate: whether a tensor is checked too, which reads from the device.
 
         Raises:
@@ -90,9 +95,9 @@ class Tunable(nn.Module):
 
 @torch.library.custom_op("dtcl::asked", mutates_args=(), schema="(Tensor like, Tensor number, str name) -> Tensor")
 def _asked(like: Tensor, number: Tensor, name: str) -> Tensor:
-    """What a schedule says at this call of a compiled module."""
+    """The number that a schedule of a compiled module returns at this call."""
     value = _by_number[int(number)].now(name, like)
-    if isinstance(value, Tensor):  # whose gradient would be lost
+    if isinstance(value, Tensor):  # its gradient would be lost
         raise ValueError(f"a compiled module asks the schedule of {name} for a number; what gives a tensor must be an nn.Module.")
     return like.new_tensor(value)
 
@@ -102,15 +107,15 @@ def _(like: Tensor, number: Tensor, name: str) -> Tensor:
     return like.new_empty(())
 
 
-class LearnedTemperature(nn.Module):
-    """A temperature that is learned and stays between two bounds, whatever the optimiser does: it cannot reach zero.
+class LearnedTemperature(Described):
+    """A learned temperature that stays between two bounds, whatever the optimiser does. It cannot reach zero.
 
-    ``low * (high / low) ** sigmoid(position)``, where the number `position` is the parameter: near the middle a step changes the
-    temperature by a share of itself. Give it to a loss in the place of a number: ``InfoNCELoss(tau=LearnedTemperature(0.1))``. It
-    is then among ``loss.parameters()`` and in ``loss.state_dict()``, as ``tau.position``; ``loss.tau()`` is the temperature.
+    It is ``low * (high / low) ** sigmoid(position)``, and the number `position` is the parameter. Give it to a loss in the
+    place of a number: ``InfoNCELoss(tau=LearnedTemperature(0.1))``. The parameter is then among ``loss.parameters()`` and in
+    ``loss.state_dict()``, as ``tau.position``; ``loss.tau()`` is the temperature.
 
     Args:
-        start: the temperature at first, between the bounds.
+        start: the first temperature, between the bounds.
         low: lower bound, > 0.
         high: upper bound, above `low`.
 
@@ -121,6 +126,8 @@ class LearnedTemperature(nn.Module):
     0.2
     """
 
+    settings = ("low", "high")
+
     def __init__(self, start: float = 0.1, low: float = 0.01, high: float = 1.0):
         super().__init__()
         self.low = float(checked_number("low", low, 0.0, above=True))
@@ -130,10 +137,14 @@ class LearnedTemperature(nn.Module):
         share = math.log(start / self.low) / math.log(self.high / self.low)
         self.position = nn.Parameter(torch.tensor(math.log(share / (1 - share))))
 
+    def get_extra_state(self) -> dict[str, float]:
+        """The bounds, which are saved with the parameter."""
+        return {"low": self.low, "high": self.high}
+
+    def set_extra_state(self, state: dict[str, float]) -> None:
+        """Take the bounds over that were saved."""
+        self.low, self.high = state["low"], state["high"]
+
     def forward(self) -> Tensor:
         """The temperature, a 0-d tensor."""
         return self.low * (self.high / self.low) ** self.position.sigmoid()
-
-    def extra_repr(self) -> str:
-        """The bounds, as `print(module)` shows them."""
-        return f"low={self.low}, high={self.high}"

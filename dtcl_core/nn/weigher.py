@@ -1,4 +1,4 @@
-"""What a loss asks about domains: how likely two examples are to share one, and which temperature that makes."""
+"""The weights w_ij of a domain-weighted loss: a discriminator's probability that two examples share a domain."""
 
 from __future__ import annotations
 
@@ -21,19 +21,15 @@ from .settings import Setting, Tunable, setting
 
 
 class HasPosterior(typing.Protocol):
-    """The contract of a fitted discriminator: `discriminators`, `discriminator.fit`, or your own."""
+    """A fitted discriminator: one of `discriminators` or `discriminator.fit`, or your own."""
 
     def predict_proba(self, z: Tensor, /) -> Tensor:
         """Domain posteriors [..., N, D] of embeddings [..., N, k]."""
 
 
-# One node for `torch.compile`, which could not follow a solver that stops when it is done.
-_fit_when_compiled = torch.library.custom_op(
-    "dtcl::fit_linear",
-    fitting.fit,
-    mutates_args=(),
-    schema="(Tensor z, Tensor domains, int d, float l2) -> (Tensor, Tensor)",
-)
+# One node for `torch.compile`, which cannot follow a solver that stops when it is done.
+_schema = "(Tensor z, Tensor domains, int d, float l2) -> (Tensor, Tensor)"
+_fit_when_compiled = torch.library.custom_op("dtcl::fit_linear", fitting.fit, mutates_args=(), schema=_schema)
 
 
 @_fit_when_compiled.register_fake
@@ -42,10 +38,10 @@ def _(z: Tensor, domains: Tensor, d: int, l2: float) -> tuple[Tensor, Tensor]:
 
 
 class Weigher(Tunable):
-    """Temperatures of negatives (Eq. 3), from a discriminator that is given or fitted on each batch.
+    """Temperatures of negatives (Eq. 3), from a discriminator that is given, or fitted on each batch.
 
     Args:
-        tau_beta, tau_min, num_domains, weighting, discriminator, l2, features: see `modules.DomainWeightedInfoNCELoss`.
+        tau_beta, tau_min, num_domains, weighting, discriminator, l2, features: as for `modules.DomainWeightedInfoNCELoss`.
     """
 
     settings = ("tau_beta", "tau_min", "num_domains", "weighting", "discriminator", "l2", "features")
@@ -71,30 +67,27 @@ class Weigher(Tunable):
         self.discriminator = discriminator
         self._check_discriminator()
 
-    def extra_repr(self) -> str:
-        """The settings, as `print(module)` shows them."""
-        return ", ".join(f"{name}={getattr(self, name)!r}" for name in self.settings if name not in self._modules)
-
     def _check_discriminator(self) -> None:
+        """Raise ValueError unless the discriminator, which may be set at any time, has predict_proba."""
         given = self.discriminator
         if given is not None and (isinstance(given, type) or not callable(getattr(given, "predict_proba", None))):
             raise ValueError(f"discriminator must be an object with predict_proba(z), got {given!r}.")
 
     @property
     def needs_domains(self) -> bool:
-        """Whether the domains of a batch are asked for."""
+        """Whether a batch must come with its domains."""
         return self.weighting == "negatives" or self.discriminator is None
 
     def temperatures(self, tau_alpha: float | Tensor, like: Tensor, validate: bool = True) -> Temperatures:
-        """The settings as they stand now; see `settings.Tunable.now`."""
+        """The present values of the settings; see `settings.Tunable.now`."""
         tau_beta, tau_min = (self.now(name, like, validate) for name in ("tau_beta", "tau_min"))
         return Temperatures(tau_alpha, tau_beta, tau_min, self.num_domains)
 
     def predictor(self, z: Tensor, domains: Tensor | None, gather: bool, validate: bool) -> HasPosterior:
-        """The discriminator that is given, or a linear one of these embeddings [..., N, k] and domains [..., N].
+        """The discriminator that is given, or a linear one fitted to embeddings [..., N, k] and domains [..., N].
 
-        With `gather` it is fitted to those of all processes. Where all examples are of one domain, or of none that is known,
-        there is nothing to tell apart, and all domains are equally likely: w_ij = 1 / N_D.
+        With `gather` it is fitted to those of all processes. If all known domains are alike, nothing can be fitted, and all
+        domains are equally likely: w_ij = 1 / N_D.
         """
         if self.discriminator is not None:
             self._check_discriminator()
@@ -103,44 +96,41 @@ class Weigher(Tunable):
         z, domains = widened(z.detach()), domains.long()
         if gather:
             z, domains = processes.all_gather(z), processes.all_gather(domains)
+        compiled = torch.compiler.is_compiling()
         with torch.autocast(z.device.type, enabled=False):
             problem = seen_of(z, self.features), domains, self.num_domains, self.l2
-            compiled = torch.compiler.is_compiling()
             weight, bias = _fit_when_compiled(*problem) if compiled else outside_vmap(fitting.fit, *problem)
-        known = domains >= 0
-        lowest = domains.masked_fill(~known, self.num_domains).amin(-1)
-        single = domains.amax(-1) <= lowest
-        if validate and not torch.compiler.is_compiling() and bool(single.any()):
+        single = domains.amax(-1) <= domains.masked_fill(domains < 0, self.num_domains).amin(-1)
+        if validate and not compiled and bool(single.any()):
             message = "a batch holds one domain only, from which no discriminator can be fitted; its weights are w_ij = 1 / N_D."
             warnings.warn(message, stacklevel=2)  # Python shows it once
         weight, bias = weight.masked_fill(single[..., None, None], 0.0), bias.masked_fill(single[..., None], 0.0)
         return Fitted(logistic.LogisticModel(weight, bias), self.features)
 
     def posterior(self, predict: HasPosterior, z: Tensor, gather: bool, validate: bool) -> Tensor:
-        """Domain posteriors [..., N, D] of embeddings z [..., N, k], outside the gradient.
-
-        Raises:
-            ValueError: if what a given discriminator answers are no posteriors of N_D domains.
-        """
+        """Domain posteriors [..., N, D] of embeddings z, without a gradient; ValueError if they are not of N_D domains."""
         with torch.no_grad(), torch.autocast(z.device.type, enabled=False):
             q = predict.predict_proba(widened(z.detach()))
         if not isinstance(q, Tensor):
             raise ValueError(f"predict_proba of the discriminator must return a tensor, got {type(q).__name__}.")
         if q.shape[-1] != self.num_domains:
             raise ValueError(f"the discriminator knows {q.shape[-1]} domains, the loss {self.num_domains}.")
+
+        def check_sums() -> None:
+            if not bool(((q.sum(-1) - 1).abs() < 1e-2).all()) or bool((q < 0).any()):
+                raise ValueError("predict_proba of the discriminator must return probabilities that sum to 1.")
+
         if validate and self.discriminator is not None and not torch.compiler.is_compiling():
-            sound = bool(((q.sum(-1) - 1).abs() < 1e-2).all()) and not bool((q < 0).any())
-            message = "predict_proba of the discriminator must return probabilities that sum to 1."
-            processes.check_alike(z, None if sound else ValueError(message), gather)
+            processes.check_alike(check_sums, z, gather)
         return q.to(z.dtype)
 
     def weighed(
         self, anchors: Anchors, candidates: Candidates, predict: HasPosterior, gather: bool, validate: bool
     ) -> tuple[Anchors, Candidates]:
-        """Anchors with beliefs and candidates with posteriors, from which w_ij follows.
+        """Anchors with beliefs and candidates with posteriors, whose products are w_ij.
 
-        With "negatives" an anchor's domain is believed to be what it is; where it is not known, all are equally likely, so
-        that w_ij = 1 / N_D.
+        The belief of "pairs" is the anchor's posterior. That of "negatives" is one-hot at the anchor's domain; where this is
+        not known, all domains are equally likely, so that w_ij = 1 / N_D.
         """
         candidates = replace(candidates, posterior=self.posterior(predict, candidates.z, gather, validate))
         if self.weighting == "pairs":

@@ -146,6 +146,7 @@ async def visit(port, url, width):
         " math: document.querySelectorAll('mjx-container').length})"
     )
     await tab.call("Page.close")
+    tab.connection.close()
     return list(problems(tab.events)), broken, silent, over, drawn
 
 

@@ -1,6 +1,5 @@
 """Training what is missing, on one machine."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -60,50 +59,31 @@ def test_what_runs_is_said_once_for_each_way(all_methods, monkeypatch):
     assert on_gpu.endswith("(the device is cuda): bfloat16, up to 2 runs at once.")
 
 
-def a_row(seconds, method="standard", changes=None, **provenance):
-    """A row of a run of 10 image-epochs a second of `seconds`, as far as a pace is read from it."""
-    run = Run(method, protocol=Protocol(epochs=2, **(changes or {})))
+def a_row(seconds, **provenance):
+    """A row of a run whose images took so many seconds each, as far as a pace is read from it."""
+    run = Run(protocol=Protocol(epochs=2))
     told = {"device": "cpu", "precision": "float32", "seconds": seconds * local.image_epochs(run)}
-    return json.loads(json.dumps({"run": run.to_dict(), "provenance": told | provenance}))
+    return {"run": run.to_dict(), "provenance": told | provenance}
 
 
-def test_the_pace_is_that_of_the_rows_most_like_what_would_run_now(monkeypatch):
+def test_the_pace_is_that_of_rows_like_those_that_would_be_trained_here_if_there_are_any(monkeypatch):
     cpu = torch.device("cpu")
-    here = local.machine(cpu)["device_name"]
-    monkeypatch.setattr(local, "machine", lambda device: {"device_name": here, "threads": 2})
-    paths = {"trunk": (object(), "the trunk for CPUs")}
-    monkeypatch.setattr(pretrain, "choose_trunk", lambda *_: paths["trunk"])
+    here = {"device_name": local.machine(cpu)["device_name"], "threads": 2}
+    monkeypatch.setattr(local, "machine", lambda device: here)
+    monkeypatch.setattr(pretrain, "choose_trunk", lambda *_: (object(), "the trunk for CPUs"))
     rows = [a_row(9.0, device="cuda", threads=None)]
-    assert local.seconds_an_image(rows, cpu) == (0.0, None, "no row was trained on cpu yet", 1.0)
-    expected = [  # from least to most like it, each with its pace, core-seconds and words
-        (a_row(8.0), 8.0, None, "1 row of other processors by another path, as none is yet by the trunk for CPUs"),
-        (a_row(7.0, device_name=here, threads=1), 7.0, 7.0, "of this processor on 1 thread by another path"),
-        (a_row(6.0, device_name="odd", trunk="t", threads=3), 6.0, 18.0, "other processors on 3 threads by the trunk"),
-        (a_row(5.0, device_name=here, trunk="t", threads=1), 5.0, 5.0, "of this processor on 1 thread by the trunk"),
-        (a_row(4.0, device_name=here, trunk="t", threads=2), 4.0, 8.0, "this processor on 2 threads by the trunk"),
-    ]
-    for row, seconds, cores, words in expected:
-        rows.append(row)
-        pace = local.seconds_an_image(rows, cpu)
-        assert pace.seconds == pytest.approx(seconds) and pace.core_seconds == (cores and pytest.approx(cores)), words
-        assert words in pace.source
-    rows += [a_row(1.0, device_name=here, trunk="t", threads=2), a_row(3.0, device_name=here, trunk="t", threads=2)]
-    assert local.seconds_an_image(rows, cpu).seconds == pytest.approx(3.0), "not the median"
-    same = {"device_name": here, "trunk": "t", "threads": 2}
-    rows += [a_row(30.0, changes={"dropout": 0.3}, **same), a_row(2.0, changes={"tau_min": 0.05}, **same)]
-    assert local.seconds_an_image(rows, cpu).seconds == pytest.approx(2.5), (
-        "of another reading, or not of another tau_min"
-    )
-    rows += [a_row(2.0, sources=local.SOURCES, **same)]
-    assert local.seconds_an_image(rows, cpu).seconds == 2.0, "of other code"
-    rows.pop()
-    rows += [a_row(6.0, "color_jitter", **same), a_row(9.0, "color_jitter", **same)]
-    pace = local.seconds_an_image(rows, cpu)
-    assert pace.seconds == pytest.approx(2.5) and pace.jitter == pytest.approx(3.0), "jitter is not a kind of its own"
-    oracle, plain = (Run(m, protocol=Protocol(epochs=3)) for m in ("color_jitter", "standard"))
-    assert pace.images([oracle, plain]) == pytest.approx(4 * local.image_epochs(plain))
-    paths["trunk"] = (None, "PyTorch's operators (no compiler)")
-    assert local.seconds_an_image(rows, cpu)[:2] == pytest.approx((7.0, 7.0)), "rows of another path were counted"
+    assert local.pace_of(rows, cpu) == (None, None, "no row was trained on cpu yet")
+    rows.append(a_row(8.0))
+    others = "of any cpu, as there is none of this processor on 2 threads by the trunk for CPUs"
+    assert local.pace_of(rows, cpu) == (pytest.approx(8.0), None, f"the median of 1 row {others}")
+    rows += [a_row(6.0, **here), a_row(5.0, **here | {"threads": 3}, trunk="t"), a_row(7.0, device_name="odd", threads=2, trunk="t")]
+    rows.append(a_row(2.0, **here, trunk="t", precision="bfloat16"))
+    assert local.pace_of(rows, cpu) == (pytest.approx(6.0), pytest.approx(13.0), f"the median of 5 rows {others}")
+    rows += [a_row(seconds, **here, trunk="t") for seconds in (1.0, 4.0, 3.0)]
+    alike = "the median of 3 rows of this processor on 2 threads by the trunk for CPUs"
+    assert local.pace_of(rows, cpu) == (pytest.approx(3.0), pytest.approx(6.0), alike)
+    monkeypatch.setattr(pretrain, "choose_trunk", lambda *_: (None, "PyTorch's operators (no compiler)"))
+    assert local.pace_of(rows, cpu)[:2] == pytest.approx((6.0, 12.0)), "rows of another path were counted"
 
 
 def test_replicates_train_in_stacks_of_their_own_and_are_the_same_runs(all_methods, tmp_path):

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import math
 import subprocess
 import sys
 import warnings
@@ -17,6 +18,7 @@ from dtcl_core import (
     DomainWeightedInfoNCELoss,
     DomainWeightedSupConLoss,
     InfoNCELoss,
+    LearnedTemperature,
     LinearDiscriminator,
     MLPDiscriminator,
     MMDPenalty,
@@ -116,9 +118,10 @@ def test_a_temperature_that_is_set_later_counts(batch):
 def test_a_schedule_is_asked_at_each_call(batch):
     z0, z1, _ = batch
     planned = [0.1, 0.2, 0.4]
-    steps = iter(planned)
-    loss_fn = InfoNCELoss(lambda: next(steps))
-    assert [loss_fn(z0, z1) for _ in planned] == [InfoNCELoss(tau)(z0, z1) for tau in planned]
+    for symmetric in (False, True):  # once a call, whatever the number of directions
+        steps = iter(planned)
+        loss_fn = InfoNCELoss(lambda: next(steps), symmetric=symmetric)
+        assert [loss_fn(z0, z1) for _ in planned] == [InfoNCELoss(tau, symmetric=symmetric)(z0, z1) for tau in planned]
 
 
 def test_temperatures_can_be_learned(batch):
@@ -137,6 +140,13 @@ def test_temperatures_can_be_learned(batch):
     plain.tau = nn.Parameter(torch.tensor(0.3))
     plain(z0, z1).backward()
     assert plain.tau.grad.abs() > 0
+
+
+def test_a_learned_temperature_says_what_it_is():
+    assert LearnedTemperature(0.3)().item() == pytest.approx(0.3) and "low=0.01, high=1.0" in repr(LearnedTemperature())
+    for start, low, high in ((0.1, 0.1, 1.0), (1.0, 0.1, 1.0), (0.5, 0.0, 1.0), (0.5, 1.0, 0.1), (math.nan, 0.1, 1.0)):
+        with pytest.raises(ValueError, match="must (be|lie)"):
+            LearnedTemperature(start, low, high)
 
 
 # --- what is only unfavourable means the same everywhere -----------------------------------------------------------------------
@@ -392,6 +402,25 @@ def test_embedding_in_chunks_keeps_one_chunks_activations_and_draws_dropout_once
     z.sum().backward()
     forward, backward = seen[:8], seen[8:]
     assert len(backward) == 8 and all(any(torch.equal(a, b) for b in backward) for a in forward)
+
+
+def test_second_order_gradients_go_through_chunks_of_embeddings(batch):
+    net = nn.Sequential(nn.Linear(K, 3), nn.Tanh()).double()
+    embed = lambda x: InfoNCELoss(0.3)(embed_in_chunks(net, x, 3), batch[1][:, :3])  # noqa: E731
+    assert torch.autograd.gradgradcheck(embed, batch[0].requires_grad_(), fast_mode=True)
+
+
+def test_dictionaries_are_embedded_in_chunks(batch):
+    net = nn.Bilinear(K, K, 3).double()
+    encoder = lambda part: net(part["x"], part["mask"])  # noqa: E731
+    inputs = {"x": batch[0], "mask": batch[1]}
+    whole, parts = encoder(inputs), embed_in_chunks(encoder, inputs, 3)
+    torch.testing.assert_close(parts, whole)
+    for a, b in zip(*(torch.autograd.grad(z.sin().sum(), net.parameters()) for z in (whole, parts))):
+        torch.testing.assert_close(a, b)
+    for wrong in ({}, {"x": batch[0], "mask": batch[1][:3]}, {"x": batch[0], "text": ["a"] * N}):
+        with pytest.raises(ValueError, match="x must be tensors of one length, got lengths"):
+            embed_in_chunks(encoder, wrong, 3)
 
 
 # --- compiled --------------------------------------------------------------------------------------------------------------------------

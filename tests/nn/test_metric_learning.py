@@ -1,6 +1,10 @@
 """The adapter for pytorch-metric-learning, tested as its own losses are, and through its wrappers."""
 
 import pickle
+import sys
+import tomllib
+import types
+from pathlib import Path
 
 import pytest
 import torch
@@ -111,6 +115,15 @@ def test_domains_travel_in_the_labels_through_wrappers(batch):
     torch.testing.assert_close(both, by_hand)
 
 
+def test_labels_that_carry_domains_are_kept_or_refused():
+    zeros = torch.zeros(3, dtype=torch.long)
+    large = torch.tensor([2**30, 2**30 + 1, -5], dtype=torch.int32)
+    assert without_domains(with_domains(large, zeros, 3), 3)[0].equal(large.long())
+    for labels, message in ((torch.tensor([2**62] * 3), "to carry 3 domains"), ([0, 1, 2], "labels must be a tensor, got list")):
+        with pytest.raises(ValueError, match=message):
+            with_domains(labels, zeros, 3)
+
+
 def test_self_supervision_takes_the_domains_that_are_set(batch):
     z, _, domains = batch
     loss_fn, domains = loss_of(), domains[:N]
@@ -141,6 +154,16 @@ def test_it_can_be_pickled(batch):
     z, labels, domains = batch
     loss_fn = loss_of()
     assert pickle.loads(pickle.dumps(loss_fn))(z, labels, domains=domains) == loss_fn(z, labels, domains=domains)
+
+
+def test_another_version_of_the_metric_library_is_named(monkeypatch):
+    monkeypatch.delitem(sys.modules, "dtcl_core.nn.metric_learning")
+    renamed = "pytorch_metric_learning.utils.loss_and_miner_utils"
+    monkeypatch.setitem(sys.modules, renamed, types.ModuleType(renamed))
+    with pytest.raises(ImportError, match=r"needs pytorch-metric-learning 2 \(pip install .*<3'\): cannot import name"):
+        import dtcl_core.nn.metric_learning  # noqa: F401
+    pins = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert "pytorch-metric-learning>=2.5,<3" in pins["optional-dependencies"]["test"]
 
 
 def one_process(rank, world, path, results):

@@ -5,7 +5,6 @@ import torch
 from pytorch_metric_learning.losses import NTXentLoss
 from pytorch_metric_learning.losses import SupConLoss as ReferenceSupCon
 from sklearn.linear_model import LogisticRegression
-from torch import multiprocessing
 from torch.nn import functional as F
 
 from dtcl_core import discriminator, losses
@@ -238,6 +237,15 @@ def test_independent_runs_may_have_domains_of_their_own(batch):
     assert not SameDomainInfoNCELoss()(*twice, torch.stack([apart, apart])).any()
 
 
+def test_a_queue_saved_before_it_had_ids_is_read():
+    old = NegativeQueue(5, K).state_dict()
+    del old["ids"]
+    queue = NegativeQueue(5, K)
+    queue.push(torch.randn(2, K), ids=torch.arange(2))
+    queue.load_state_dict(old)
+    assert queue.ids.tolist() == [-1] * 5
+
+
 # --- memory, precision, compilation -----------------------------------------------------------------------------------
 
 
@@ -339,6 +347,35 @@ def test_the_adversarys_strength_follows_its_schedule():
     assert "schedule='ganin'" in repr(rising) and "normalize=True" in repr(MMDPenalty(D))
 
 
+def test_the_penaltys_work_does_not_grow_with_the_domains():
+    class Count(torch.utils._python_dispatch.TorchDispatchMode):
+        operations = 0
+
+        def __torch_dispatch__(self, function, kinds, args=(), kwargs=None):
+            Count.operations += 1
+            return function(*args, **(kwargs or {}))
+
+    z, found = torch.randn(64, K), {}
+    for count in (3, 243):
+        Count.operations = 0
+        with Count():
+            MMDPenalty(count)(z, torch.arange(64) % min(count, 8))
+        found[count] = Count.operations
+    assert found[243] == found[3] < 100
+    some = MMDPenalty(8)(z, torch.arange(64) % 8)
+    torch.testing.assert_close(MMDPenalty(243)(z, 30 * (torch.arange(64) % 8)), some)
+
+
+@pytest.mark.parametrize("few", [2, 8, 32])
+def test_the_unbiased_penalty_does_not_depend_on_how_unequal_domains_are(few):
+    generator = torch.Generator().manual_seed(0)
+    domains = (torch.arange(64) >= few).long()
+    z = torch.randn(300, 64, K, generator=generator)
+    fair, biased = (MMDPenalty(2, unbiased=unbiased)(z, domains) for unbiased in (True, False))
+    assert fair.mean().abs() < 4 * fair.std() / 300**0.5 and (fair < 0).any() and (biased > 0.05).all()
+    assert "unbiased=True" in repr(MMDPenalty(2, unbiased=True)) and MMDPenalty(2).unbiased is False
+
+
 # --- mistakes -----------------------------------------------------------------------------------------------------------
 
 WEIGHTED = DomainWeightedInfoNCELoss(num_domains=2)
@@ -427,106 +464,14 @@ class Answering:
         (lambda: NegativeQueue(3, 4).push(Z, DOMAINS + 0.7), r"domains must be integers \[6\], one an example, got torch.float32"),
         (lambda: NegativeQueue(3, 4).push(Z[:, :3], DOMAINS), r"z must be \[N, 4\], got \(6, 3\)"),
         (lambda: NegativeQueue(3, 4).push(Z, DOMAINS[:3]), r"domains must be integers \[6\], one an example, got torch.int64 \(3,\)"),
+        (lambda: InfoNCELoss()(Z, [Z, Z]), '3 views make one pool: they need negatives="both_views"'),
+        (lambda: SupConLoss()(Z, [], DOMAINS), "z1 must be another view or several, got none"),
+        (lambda: SupConLoss()(Z, [Z, Z[1:]], DOMAINS), "z0 and z2 must share a shape"),
+        (lambda: SupConLoss()(Z, [Z, Z / 0], DOMAINS), "z2 holds NaN or infinite values"),
+        (lambda: SupConLoss()(Z, [Z, None], DOMAINS), "z2 must be a tensor, got NoneType"),
         (lambda: NegativeQueue(3, 4).push(Z, ids=DOMAINS[:3]), r"ids must be integers \[6\]"),
     ],
 )  # fmt: skip
 def test_mistakes_are_answered_by_one_sentence(call, message):
     with pytest.raises(ValueError, match=message):
         call()
-
-
-# --- several processes --------------------------------------------------------------------------------------------------
-
-
-def encoder():
-    torch.manual_seed(0)
-    return torch.nn.Linear(5, 4).double()
-
-
-def everyones_batch():
-    generator = torch.Generator().manual_seed(1)
-    x0, x1 = torch.randn(2, 12, 5, generator=generator, dtype=torch.float64)
-    return x0, x1, torch.tensor([0, 0, 1, 0, 1, 0, 1, 1, 0, 1, 1, 0]), torch.arange(12) % 5
-
-
-def gathering(gather):
-    return {
-        "info_nce": InfoNCELoss(0.3, symmetric=True, gather=gather, chunk_size=4),
-        "same_domain": SameDomainInfoNCELoss(0.3, gather=gather),
-        "negatives": DomainWeightedInfoNCELoss(0.3, 0.4, num_domains=2, gather=gather),
-        "pairs": DomainWeightedInfoNCELoss(0.3, 0.4, num_domains=2, gather=gather, weighting="pairs"),
-        "supcon": DomainWeightedSupConLoss(0.3, 0.4, num_domains=2, gather=gather),
-    }
-
-
-def call(name, loss_fn, z0, z1, domains, labels):
-    return loss_fn(z0, z1, labels, domains) if name == "supcon" else loss_fn(z0, z1, domains)
-
-
-def one_process(rank, world, path, results):
-    torch.set_num_threads(1)
-    torch.distributed.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=world)
-    mine = slice(rank * 6, rank * 6 + 6)
-    x0, x1, domains, labels = (t[mine] for t in everyones_batch())
-    found = {}
-    for name, loss_fn in gathering(True).items():
-        net = encoder()
-        loss = call(name, loss_fn, net(x0), net(x1), domains, labels)
-        loss.backward()
-        for p in net.parameters():  # what DistributedDataParallel does
-            torch.distributed.all_reduce(p.grad)
-            p.grad /= world
-        found[name] = (loss.item(), [p.grad.tolist() for p in net.parameters()])
-    mistakes = {
-        "sizes": lambda: InfoNCELoss(gather=True)(x0[: 3 + rank], x1[: 3 + rank]),
-        "widths": lambda: InfoNCELoss(gather=True)(x0[:, : 3 + rank], x1[:, : 3 + rank]),
-        "one is NaN": lambda: InfoNCELoss(gather=True)(x0 / rank, x1),
-        "one has no labels": lambda: SupConLoss(gather=True)(x0, x1, labels if rank else None),
-        "one pushes floats": lambda: NegativeQueue(3, 5).push(x0, domains if rank else domains.double(), gather=True),
-        "unequal pushes": lambda: NegativeQueue(3, 5).push(x0[: 3 + rank], gather=True),
-    }
-    for name, mistake in mistakes.items():
-        try:
-            mistake()
-        except ValueError as error:
-            found[name] = str(error)
-    queue = NegativeQueue(20, 5)
-    queue.push(x0, domains, gather=True)
-    found["queue"] = (queue.z.tolist(), queue.domains.tolist())
-    results.put((rank, found))
-    torch.distributed.destroy_process_group()
-
-
-def test_two_processes_that_gather_equal_one(tmp_path):
-    context = multiprocessing.get_context("spawn")
-    results = context.Queue()
-    workers = [context.Process(target=one_process, args=(r, 2, tmp_path / "meet", results)) for r in range(2)]
-    for worker in workers:
-        worker.start()
-    found = dict(results.get(timeout=180) for _ in workers)
-    for worker in workers:
-        worker.join(timeout=60)
-        assert worker.exitcode == 0
-    x0, x1, domains, labels = everyones_batch()
-    for name, loss_fn in gathering(False).items():
-        net = encoder()
-        loss = call(name, loss_fn, net(x0), net(x1), domains, labels)
-        loss.backward()
-        assert sum(found[r][name][0] for r in range(2)) / 2 == pytest.approx(loss.item(), abs=1e-10), name
-        for r in range(2):
-            for ours, p in zip(found[r][name][1], net.parameters()):
-                torch.testing.assert_close(torch.tensor(ours, dtype=torch.float64), p.grad, msg=name)
-    assert "batches of one size on all processes, got [3, 4]" in found[0]["sizes"]
-    assert all("one width and dtype" in found[r]["widths"] for r in range(2))
-    assert "z0 holds NaN" in found[0]["one is NaN"] and "process 0 was given" in found[1]["one is NaN"]
-    assert "got NoneType" in found[0]["one has no labels"] and "process 0" in found[1]["one has no labels"]
-    assert "got torch.float64" in found[0]["one pushes floats"] and "process 0" in found[1]["one pushes floats"]
-    assert all("of one size on all processes, got [3, 4]" in found[r]["unequal pushes"] for r in range(2))
-    assert found[0]["queue"] == found[1]["queue"] and found[0]["queue"][1][8:] == domains.tolist()
-    torch.testing.assert_close(torch.tensor(found[0]["queue"][0][8:]), x0.float())
-
-
-def test_without_a_process_group_gather_changes_nothing(batch):
-    z0, z1, domains = batch
-    for loss_fn in (InfoNCELoss, SameDomainInfoNCELoss):
-        torch.testing.assert_close(loss_fn(gather=True)(z0, z1, domains), loss_fn()(z0, z1, domains))

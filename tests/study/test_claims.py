@@ -13,6 +13,7 @@ from dtcl_study import claims
 from dtcl_study.claims import CLAIMS, Contrast, Evidence
 from dtcl_study.compare import Interval
 from dtcl_study.experiments import BASELINES, ORACLE, PROPOSED
+from dtcl_study.rows import Study
 
 NOISE = np.random.default_rng(0).normal(size=1000)
 
@@ -23,6 +24,8 @@ def series(center, spread=0.01, n=20):
 
 class MadeUp(Evidence):
     """Fresh seeds on which an accuracy is a function of method, metric, sigma, label fraction and kind of discriminator."""
+
+    settled = True
 
     def __init__(self, accuracy, n=20):
         super().__init__()
@@ -200,6 +203,40 @@ def test_temperatures_start_low_and_converge(first, last, word):
     evidence = MadeUp(papers)
     evidence.traces = [traced(first + 0.001 * i, last) for i in range(5)]
     assert claims.judged(11, evidence).word == word
+
+
+def test_no_verdict_rests_on_a_stand_in():
+    evidence = MadeUpGrid(of_the_grid)
+    evidence.settled = False
+    assert {claims.judged(n, evidence).word for n in (1, 7, 8, 11, 14)} == {claims.NOT_YET}
+    assert {claims.judged(n, evidence).word for n in (12, 13)} == {"holds"}
+
+
+def test_fresh_rows_are_taken_where_all_of_their_seeds_are_there(monkeypatch):
+    """Methods without a discriminator too, of which pandas keeps a missing value."""
+    runs = [Run(m, 0.1, sigma=s, seed=seed) for m in ("standard", "same_domain") for s in (25.0, 50.0) for seed in (1100, 1101)]
+    runs += [Run("dw_pairs", 0.1, 0.5, sigma=s, seed=seed) for s in (25.0, 50.0) for seed in (1100, 1101)]
+    found = frame([run for run in runs if (run.method, run.sigma, run.seed) != ("standard", 25.0, 1101)])
+    found["discriminator"] = found.discriminator.astype("str" if pd.__version__ >= "3" else object).where(found.discriminator.notna())
+
+    class Fresh(Study):
+        def __init__(self, *_, **__):
+            self.runs, self.frame = runs, found
+
+    monkeypatch.setattr(claims, "Study", Fresh)
+    taken = Evidence().fresh
+    assert set(zip(taken.method, taken.sigma, taken.seed)) == {(r.method, r.sigma, r.seed) for r in runs if r.sigma == 50}
+
+
+def test_a_run_that_diverged_is_chance():
+    evidence = MadeUp(papers)
+    rows = evidence.fresh.copy()
+    ill = (rows.method == "mmd") & (rows.seed == 1100)
+    rows.loc[ill, ["test_id", "test_ood", "d_test_id", "validation"]] = np.nan
+    evidence.fresh = rows
+    assert evidence.of("mmd", "test_id")[1100] == 0.5 and len(evidence.of("mmd", "test_id")) == 20
+    others = np.mean([evidence.of(m, "test_id")[1100] for m in ("standard", "same_domain", "dann")])
+    assert evidence.all_of(BASELINES, "test_id")[1100] == pytest.approx((3 * others + 0.5) / 4)
 
 
 def test_the_exact_claims_need_no_runs():

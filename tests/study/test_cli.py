@@ -22,9 +22,9 @@ from test_results import row
 import dtcl_core
 import dtcl_study
 from dtcl_core.config import Run
-from dtcl_core.launch import audit, local
+from dtcl_core.launch import local
 from dtcl_core.results import Store
-from dtcl_study import cli, console
+from dtcl_study import audit, cli, console, readings, selection
 from dtcl_study.experiments import REGISTRY, wants_trace
 
 ROOT = Path(dtcl_study.__file__).resolve().parent.parent
@@ -66,7 +66,7 @@ def test_it_says_which_package_is_missing(package, command):
     code = f"import sys; sys.modules[{package!r}] = None; from dtcl_study import cli; sys.exit(cli.main([{command!r}]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr == f'error: this needs {package}, which the losses do not: pip install ".[book]" in a clone.\n'
+    assert done.stderr == f'error: this needs {package}, which the losses do not: pip install ".[study]" in a clone.\n'
 
 
 def test_one_version_is_told_everywhere(capsys):
@@ -335,8 +335,8 @@ def test_an_audit_that_is_stopped_keeps_what_it_compared(tmp_path, monkeypatch, 
         local.compute([Run(tau_alpha=tau, protocol=one.protocol)], Store(tmp_path), "cpu", quiet=True)
     compared = []
     monkeypatch.setattr("dtcl_study.cli.stop_requests", lambda limit: lambda: bool(compared))
-    real = audit.compare
-    monkeypatch.setattr("dtcl_core.launch.audit.compare", lambda *rows: compared.append(1) or real(*rows))
+    real = audit.compared
+    monkeypatch.setattr("dtcl_study.audit.compared", lambda *rows: compared.append(1) or real(*rows))
     command = ["audit", "-n", "2", "--device", "cpu", "--results", str(tmp_path)]
     assert cli.main(command) == console.STOPPED
     said = capsys.readouterr().out
@@ -407,9 +407,13 @@ def test_only_what_the_paper_has_is_reproduced(what, grid, capsys):
 def test_a_selection_is_frozen_once_on_complete_seeds(grid, monkeypatch, capsys):
     (grid / "frozen").mkdir()
     monkeypatch.setattr(cli, "HERE", grid)
+    assert cli.main(["freeze", "main", "main_table"]) == 2 and "are not chosen yet" in capsys.readouterr().err
+    monkeypatch.setattr(readings, "CHOSEN", {})
+    assert cli.main(["freeze", "main", "main_table"]) == 2 and "on 5 complete seeds, and there are 2" in capsys.readouterr().err
+    monkeypatch.setattr(selection, "SEEDS", 2)
     assert cli.main(["freeze", "main", "main_table"]) == 0
     kept = json.loads((grid / "frozen" / "main.json").read_text())
-    assert kept["seeds"] == [0, 1] and "7 configurations, selected on seeds 0, 1" in capsys.readouterr().out
+    assert kept["seeds"] == {"50": [0, 1]} and "7 configurations, selected on 2 seeds at sigma 50" in capsys.readouterr().out
     assert {c["tau_alpha"] for c in kept["configurations"]} == {1.0} and len(kept["configurations"]) == 7
     assert cli.main(["freeze", "main", "main_table"]) == 2 and "never changed" in capsys.readouterr().err
     assert cli.main(["freeze", "other", "global_vs_batch"]) == 2 and "no seed is complete" in capsys.readouterr().err
@@ -422,6 +426,7 @@ def test_only_batch_level_discriminators_are_frozen_of_the_two_kinds(tmp_path, m
     (tmp_path / "frozen").mkdir()
     monkeypatch.setattr(cli, "HERE", tmp_path)
     monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
+    monkeypatch.setattr(readings, "CHOSEN", {})
     assert cli.main(["freeze", "batch", "global_vs_batch", "--sigma", "25"]) == 0
     kept = json.loads((tmp_path / "frozen" / "batch.json").read_text())["configurations"]
     assert [(c["method"], c["discriminator"], c["sigma"]) for c in kept] == [(m, "batch", 25.0) for m in ("dw_negatives", "dw_pairs")]

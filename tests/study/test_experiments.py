@@ -10,7 +10,7 @@ import pytest
 
 from dtcl_core.config import Protocol, Run
 from dtcl_study import experiments
-from dtcl_study.experiments import PRESETS, REGISTRY, every_run
+from dtcl_study.experiments import PRESETS, REGISTRY
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -135,7 +135,7 @@ def test_one_choice_is_changed_at_a_time(frozen):
 @pytest.mark.skipif(not (ROOT / ".git").exists() or shutil.which("git") is None, reason="needs a checkout")
 def test_every_committed_row_trace_and_encoder_is_asked_for():
     told = subprocess.run(["git", "ls-files", "results"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    asked, rows = every_run(), []
+    asked, rows = {run.key: run for experiment in REGISTRY.values() for run in experiment.runs("paper")}, []
     for name in (name for name in told if name.startswith("results/rows/") and (ROOT / name).exists()):
         rows += [json.loads(line) for line in (ROOT / name).read_text(encoding="utf-8").splitlines()]
     assert rows and {row["key"] for row in rows} <= asked.keys()

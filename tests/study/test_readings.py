@@ -52,7 +52,7 @@ def test_runs_have_the_size_of_the_design_and_share_what_no_floor_reaches():
 def test_the_misfit_is_that_of_its_definition():
     stage, seeds = readings.networks(), (100, 101, 102)
     rows = made_up(NETWORKS, stage, seeds, (0.0, 0.05, -0.02), noise=0.03)
-    comparison = readings.Comparison(stage, readings.available(NETWORKS, stage, rows, seeds))
+    comparison = readings.Comparison(stage, {c.name: readings.measured(c, stage, rows, seeds) for c in NETWORKS})
     expected = {}
     table = {}
     for candidate in NETWORKS:

@@ -8,7 +8,7 @@ import pytest
 from made_up import frame, standard
 
 from dtcl_core.config import Run
-from dtcl_study import selection
+from dtcl_study import readings, selection
 
 
 def by_table(values):
@@ -75,18 +75,33 @@ def test_other_seeds_select_by_the_bootstrap():
     assert found.set_index("tau_alpha").selected.to_dict() == {0.05: False, 0.1: True}
 
 
-def test_what_is_frozen_is_what_is_selected_and_is_never_changed(tmp_path):
-    rows = frame(standard(), by_table(VALUES))
-    path = selection.freeze("sigma_50", rows, tmp_path)
+def test_what_is_frozen_is_what_is_selected_and_is_never_changed(tmp_path, monkeypatch):
+    rows = frame(standard(sigma=25.0), by_table(VALUES))
+    with pytest.raises(ValueError, match="are not chosen yet"):
+        selection.freeze("sigma_25", rows, tmp_path)
+    monkeypatch.setattr(readings, "CHOSEN", {})
+    path = selection.freeze("sigma_25", rows, tmp_path)
     assert json.loads(path.read_text()) == {
-        "name": "sigma_50",
-        "seeds": [0, 1, 2],
-        "configurations": [{"method": "standard", "sigma": 50.0, "tau_alpha": 0.1}],
+        "name": "sigma_25",
+        "seeds": {"25": [0, 1, 2]},
+        "configurations": [{"method": "standard", "sigma": 25.0, "tau_alpha": 0.1}],
     }
     with pytest.raises(ValueError, match="is never changed"):
-        selection.freeze("sigma_50", rows, tmp_path)
+        selection.freeze("sigma_25", rows, tmp_path)
     with pytest.raises(ValueError, match="no seed is complete"):
         selection.freeze("other", rows.iloc[:0], tmp_path)
+    with pytest.raises(ValueError, match="on 5 complete seeds, and there are 3"):
+        selection.freeze("sigma_50", frame(standard(), by_table(VALUES)), tmp_path)
+    monkeypatch.setattr(selection, "frozen", lambda: (json.loads(path.read_text()),))
+    with pytest.raises(ValueError, match="a selection of standard is frozen already"):
+        selection.freeze("again", rows, tmp_path)
+
+
+def test_other_seeds_are_those_of_each_context():
+    rows = pd.concat([frame(standard(), by_table(VALUES)), frame(standard(seeds=range(2), sigma=25.0), by_table(VALUES))])
+    found = selection.reselected(rows, resamples=200)
+    assert found.groupby("sigma").share.sum().to_dict() == pytest.approx({25.0: 1.0, 50.0: 1.0})
+    assert found[found.selected].groupby("sigma").size().to_dict() == {25.0: 1, 50.0: 1}
 
 
 def test_ways_to_select_look_at_what_they_say():

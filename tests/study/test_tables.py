@@ -56,7 +56,7 @@ def test_the_best_is_bold_and_the_oracle_is_aside():
 def test_a_cell_without_rows_is_a_dash_and_n_is_told():
     table = tables.table_1(selected().iloc[:0]).table("method")
     assert set(table.frame["Test-ID"][1::2]) == {"–"} and "not yet run" in table.caption
-    assert "n = 3." in tables.table_1(selected(3)).table().caption
+    assert "n = 3." in tables.table_1(selected(3)).table().caption and "one seed" in tables.table_1(selected(1)).table().caption
 
 
 def test_rows_of_two_configurations_are_refused():

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from dtcl_core.config import METRICS, Protocol, Run
-from dtcl_core.launch import audit, local
+from dtcl_core.launch import local
 from dtcl_core.results import Store, digest, shard_name
-from dtcl_study import cli
+from dtcl_study import audit, cli
 
 SHORT = Protocol(epochs=1)
 RUNS = [Run(protocol=SHORT), Run("dw_pairs", 0.175, 1.0, protocol=SHORT)]

@@ -1,0 +1,150 @@
+"""Retrain stored rows and compare them with what is stored.
+
+On the same kind of machine, in the same stack, with the same code, versions and threads, a row's metrics must come out identical, bit
+for bit. Elsewhere rounding differs, and training amplifies it; then rows are compared in distribution: for each metric, the 95 %
+interval of the mean difference must lie within `TOLERANCE`. Runs of a seed share weights and images, so the seed is the replicate.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from typing import Any
+
+import pandas as pd
+import torch
+
+from dtcl_core import evaluate, pretrain
+from dtcl_core.config import METRICS, Run
+from dtcl_core.engine.device import resolve_device, resolve_precision
+from dtcl_core.engine.provenance import machine, origin
+from dtcl_core.launch.progress import Progress, numbered, trainings
+from dtcl_core.launch.rows import make_rows
+from dtcl_core.results import FRACTIONS, Store
+
+from . import compare
+
+TOLERANCE, ENOUGH = 0.02, 3  # of a mean difference in accuracy; seeds for a comparison in distribution
+PASSED, UNDECIDED, FAILED = "passed", "undecided", "FAILED"
+Row = dict[str, Any]
+
+
+def audit(
+    store: Store, count: int = 1, device: str = "auto", *, seed: int | None = None, max_epochs: int | None = None,
+    exact: bool = False, **options: Any,
+) -> pd.DataFrame:  # fmt: skip
+    """Retrain randomly picked rows, with the stacks they were trained in, and compare.
+
+    Args:
+        store, count: whose rows, and how many are picked.
+        device: where they are retrained.
+        seed, max_epochs: of the pick, None picks anew; only of runs with at most so many epochs.
+        exact: pick only rows that must be identical: of this code, such a machine, as many threads, whole stacks.
+        options: see `retrained`, also for what is returned.
+
+    Raises:
+        ValueError: if the store has no such row.
+    """
+    where, most = resolve_device(device), float("inf") if max_epochs is None else max_epochs
+    rows = [row for row in store.rows().values() if row["status"] == "ok" and row["run"]["protocol"]["epochs"] <= most]
+    if not rows:
+        raise ValueError(f"{store.rows_path} has no finished row to audit.")
+    if exact and not (rows := [row for row in rows if made_here(row, where) and stack_of(row, store)]):
+        short = "" if max_epochs is None else f"of at most {max_epochs} epochs "
+        raise ValueError(f"{store.rows_path} has no whole stack {short}made by this code, on such a machine, with as many threads.")
+    picked = random.Random(seed).sample(sorted(rows, key=lambda row: row["key"]), min(count, len(rows)))
+    stacks = {tuple(row["key"] for row in rows): rows for rows in (stack_of(row, store) or [row] for row in picked)}
+    return retrained([*stacks.values()], where, **options)
+
+
+def retrained(
+    stacks: Sequence[Sequence[Row]], device: torch.device, *, should_stop: Callable[[], bool] = lambda: False,
+    on_compared: Callable[[Row], object] = lambda line: None, quiet: bool = False,
+) -> pd.DataFrame:  # fmt: skip
+    """Retrain stacks of rows, and compare.
+
+    Args:
+        stacks, device: rows that are trained together, and where.
+        should_stop: asked before every training step.
+        on_compared: given each line of the result as soon as it is there.
+        quiet: show no progress.
+
+    Returns:
+        A line a row: key, run, seed, expected ("identical", or what differs in the row's origin), identical (bool), and for each of
+        `METRICS` the difference, retrained less stored, averaged over label fractions.
+
+    Raises:
+        Interrupted: when `should_stop` turned true.
+    """
+    lines: list[Row] = []
+    asked = [[Run.from_dict(row["run"]) for row in rows] for rows in stacks]
+    with closing(Progress(asked, quiet)) as progress:
+        if not quiet:
+            what = f"{numbered(progress.runs, 'row')} in {numbered(len(stacks), 'stack')}"
+            print(f"Training {what} on {device} again: {progress.total} run-epochs.", flush=True)
+        for rows, runs in zip(stacks, asked):
+            before = rows[0]["provenance"]
+            precision = resolve_precision(before["precision"] if before["device"] == device.type else "auto", device)
+            told: dict[str, Any] = {"should_stop": should_stop, "on_epoch": progress.epoch}
+            stack = pretrain.train(trainings(runs), device, precision=precision, **told)
+            for row, again in zip(rows, make_rows(stack, evaluate.evaluate(stack, runs), runs)):
+                lines.append(compared(row, again))
+                on_compared(lines[-1])
+            progress.stack_done(runs)
+    return pd.DataFrame(lines)
+
+
+def made_here(row: Row, device: torch.device) -> bool:
+    """Whether a row was made by this code on such a machine, its encoder by the same operators."""
+    before = row["provenance"]
+    if any(before.get(name) != value for name, value in machine(device).items()):
+        return False
+    trunk, _ = pretrain.choose_trunk(Run.from_dict(row["run"]).protocol, device, before["precision"])
+    return before.get("trunk") == (None if trunk is None else trunk.library.description)
+
+
+def stack_of(row: Row, store: Store) -> list[Row]:
+    """The rows of the stack that a row was trained in; empty unless all are there."""
+    rows = [other for other in store.shard(row["shard"]) if other["status"] == "ok"]
+    runs = trainings([Run.from_dict(other["run"]) for other in rows])
+    return rows if len(runs) == row["provenance"]["stack"] and len({pretrain.shape_of(run) for run in runs}) == 1 else []
+
+
+def compared(stored: Row, again: Row) -> Row:
+    """One line of an audit."""
+    before, now, run = origin(stored["provenance"]), origin(again["provenance"]), Run.from_dict(stored["run"])
+    differs = ", ".join(name.replace("_", " ") for name in now if before.get(name) != now[name])
+    line = {"key": stored["key"], "run": str(run), "seed": run.seed, "expected": f"other {differs}" if differs else "identical"}
+    line["identical"] = stored["metrics"] == again["metrics"]
+    for name in METRICS:
+        pairs = [(again["metrics"][f][name], stored["metrics"][f][name]) for f in FRACTIONS]
+        line[name] = float("nan") if None in next(zip(*pairs)) else sum(a - b for a, b in pairs) / len(pairs)
+    return line
+
+
+def verdict(found: pd.DataFrame) -> tuple[str, list[str]]:
+    """What an audit comes to (`PASSED`, `UNDECIDED` or `FAILED`), and a sentence for each thing it found.
+
+    It fails if a row that should be identical is not, if one diverges, or if an interval of a mean difference, corrected for the number
+    of metrics, lies wholly beyond `TOLERANCE`. Too few seeds, or an interval that crosses `TOLERANCE`, leave it undecided.
+    """
+    must, may = found[found.expected == "identical"], found[found.expected != "identical"]
+    said = [(PASSED, f"{found.identical.sum()} of {len(found)} rows came out identical, bit for bit.")]
+    said += [(FAILED, f"{r.key} should have been identical and was not: {r.run}.") for r in must[~must.identical].itertuples()]
+    if lost := ", ".join(found.key[found[list(METRICS)].isna().any(axis=1)]):
+        said.append((FAILED, f"diverged when retrained: {lost}."))
+    seeds = may.groupby("seed")[list(METRICS)].mean()
+    if len(seeds) < ENOUGH and not may.identical.all():
+        few = f"of fewer than {ENOUGH} seeds: too few to compare in distribution."
+        said.append((UNDECIDED, f"{len(may)} rows from other machines, stacks or code, {few}"))
+    for name in () if may.identical.all() or len(seeds) < ENOUGH else METRICS:
+        (mean, low, high, n), corrected = compare.mean(seeds[name]), compare.mean(seeds[name], 1 - 0.05 / len(METRICS))
+        outcome, means = UNDECIDED, f"that cannot be told from more than {TOLERANCE}"
+        if -TOLERANCE <= low and high <= TOLERANCE:
+            outcome, means = PASSED, "they agree"
+        elif corrected.low > TOLERANCE or corrected.high < -TOLERANCE:
+            outcome, means = FAILED, "they do not agree"
+        said.append((outcome, f"{name}: mean difference {mean:+.4f} [{low:+.4f}, {high:+.4f}] over {n} seeds: {means}."))
+    outcomes = {outcome for outcome, _ in said}
+    return next(o for o in (FAILED, UNDECIDED, PASSED) if o in outcomes), [sentence for _, sentence in said]

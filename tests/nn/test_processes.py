@@ -1,0 +1,170 @@
+"""The losses in two processes of `torch.distributed` against one process with the whole batch; one pair serves all checks."""
+
+import pytest
+import torch
+from torch import multiprocessing, nn
+
+from dtcl_core import (
+    DomainWeightedInfoNCELoss,
+    DomainWeightedSupConLoss,
+    InfoNCELoss,
+    NegativeQueue,
+    SameDomainInfoNCELoss,
+    SupConLoss,
+)
+
+N, D = 6, 2  # examples of a process
+INTEGERS = [getattr(torch, f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
+
+
+def encoder():
+    torch.manual_seed(0)
+    return nn.Linear(5, 4).double()
+
+
+def everyones_batch():
+    generator = torch.Generator().manual_seed(1)
+    x0, x1 = torch.randn(2, 2 * N, 5, generator=generator, dtype=torch.float64)
+    return x0, x1, torch.tensor([0, 0, 1, 0, 1, 0, 1, 1, 0, 1, 1, 0]), torch.arange(2 * N) % 5
+
+
+def gathering(gather):
+    how = {"num_domains": D, "gather": gather}
+    return {
+        "InfoNCE": InfoNCELoss(0.3, gather=gather),
+        "symmetric": InfoNCELoss(0.3, symmetric=True, gather=gather, chunk_size=4),
+        "NT-Xent": InfoNCELoss(0.3, negatives="both_views", gather=gather),
+        "same domain": SameDomainInfoNCELoss(0.3, gather=gather),
+        "negatives": DomainWeightedInfoNCELoss(0.3, 0.4, **how),
+        "pairs": DomainWeightedInfoNCELoss(0.3, 0.4, **how, weighting="pairs"),
+        "pairs of both views": DomainWeightedInfoNCELoss(0.3, 0.4, **how, weighting="pairs", negatives="both_views"),
+        "SupCon": SupConLoss(0.3, gather=gather),
+        "weighted SupCon": DomainWeightedSupConLoss(0.3, 0.4, **how),
+    }
+
+
+def called(name, loss_fn, z0, z1, domains, labels):
+    return loss_fn(z0, z1, labels, domains) if "SupCon" in name else loss_fn(z0, z1, domains)
+
+
+def penalised(name, loss_fn, z0, z1, domains, labels):
+    """Gradients of the sum of all processes' losses, and those of their squared length."""
+    z0, z1 = z0.clone().requires_grad_(), z1.clone().requires_grad_()
+    loss = called(name, loss_fn, z0, z1, domains, labels) * (1 if loss_fn.gather else 2)
+    first = torch.autograd.grad(loss, (z0, z1), create_graph=True)
+    second = torch.autograd.grad(sum(g.square().sum() for g in first), (z0, z1))
+    return [*(g.detach() for g in first), *second]
+
+
+def mistakes(rank, x0, x1, domains, labels):
+    """What one process, or each, is to refuse, and the message of this one."""
+    calls = {
+        "sizes": lambda: InfoNCELoss(gather=True)(x0[: 3 + rank], x1[: 3 + rank]),
+        "widths": lambda: InfoNCELoss(gather=True)(x0[:, : 3 + rank], x1[:, : 3 + rank]),
+        "one is NaN": lambda: InfoNCELoss(gather=True)(x0 / rank, x1),
+        "one has no labels": lambda: SupConLoss(gather=True)(x0, x1, labels if rank else None),
+        "one pushes floats": lambda: NegativeQueue(3, 5).push(x0, domains if rank else domains.double(), gather=True),
+        "unequal pushes": lambda: NegativeQueue(3, 5).push(x0[: 3 + rank], gather=True),
+        "tau": lambda: InfoNCELoss(nn.Parameter(torch.tensor(0.1 - 0.2 * rank)), gather=True)(x0, x1),
+        "given": lambda: InfoNCELoss(gather=True)(x0, x1, ids=labels if rank else None),
+        "pool": lambda: SupConLoss(gather=True)(x0, [x1] * (1 + rank), labels),
+    }
+    for name, call in calls.items():
+        try:
+            call()
+        except ValueError as error:
+            yield name, str(error)
+
+
+def one_process(rank, world, path, results):
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=world)
+    x0, x1, domains, labels = mine = [t[rank * N : rank * N + N] for t in everyones_batch()]
+    found = dict(mistakes(rank, *mine))
+    for name, loss_fn in gathering(True).items():
+        net = encoder()
+        loss = called(name, loss_fn, net(x0), net(x1), domains, labels)
+        loss.backward()
+        for p in net.parameters():  # what DistributedDataParallel does
+            torch.distributed.all_reduce(p.grad)
+            p.grad /= world
+        second = penalised(name, loss_fn, x0, x1, domains, labels)
+        found[name] = (loss.item(), [p.grad.tolist() for p in net.parameters()], [g.tolist() for g in second])
+        for dtype in INTEGERS:
+            found[name, str(dtype)] = called(name, loss_fn, net(x0), net(x1), domains.to(dtype), labels.to(dtype)).item()
+    for dtype in INTEGERS:
+        queue = NegativeQueue(20, 5)
+        queue.push(x0, domains.to(dtype), labels.to(dtype), gather=True)
+        found["queue", str(dtype)] = (queue.z.tolist(), queue.domains.tolist(), queue.ids.tolist())
+    found["views"] = SupConLoss(0.3, gather=True)(x0, [x1, x0 + x1], labels).item()
+    found["ids"] = InfoNCELoss(0.3, gather=True)(x0, x1, ids=labels).item()
+    results.put((rank, found))
+    torch.distributed.destroy_process_group()
+
+
+def test_two_processes_equal_one_and_tell_each_other_of_mistakes(tmp_path):
+    """One test, so that one pair of processes is started."""
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    workers = [context.Process(target=one_process, args=(r, 2, tmp_path / "meet", results)) for r in range(2)]
+    for worker in workers:
+        worker.start()
+    told = dict(results.get(timeout=180) for _ in workers)
+    for worker in workers:
+        worker.join(timeout=60)
+        assert worker.exitcode == 0
+    found = told[0], told[1]
+    for name in gathering(True):
+        check_loss(found, name)
+    check_views_ids_and_queues(found)
+    check_messages(found)
+
+
+def check_loss(found, name):
+    """The loss of two processes is that of one, as are its gradients of first and second order, with integers of any type."""
+    x0, x1, domains, labels = everyones_batch()
+    net, loss_fn = encoder(), gathering(False)[name]
+    loss = called(name, loss_fn, net(x0), net(x1), domains, labels)
+    loss.backward()
+    for what in (name, *((name, str(dtype)) for dtype in INTEGERS)):
+        mean = sum(one[what][0] if what == name else one[what] for one in found) / 2
+        assert mean == pytest.approx(loss.item(), abs=1e-10), (name, what)
+    for one in found:
+        for ours, p in zip(one[name][1], net.parameters()):
+            torch.testing.assert_close(torch.tensor(ours, dtype=torch.float64), p.grad, msg=name)
+    for i, expected in enumerate(penalised(name, loss_fn, x0, x1, domains, labels)):
+        ours = torch.tensor(found[0][name][2][i] + found[1][name][2][i], dtype=torch.float64)
+        torch.testing.assert_close(ours, expected, rtol=1e-6, atol=1e-8, msg=f"{name}, gradient {i}")
+
+
+def check_views_ids_and_queues(found):
+    """Further views, ids and the contents of a queue are exchanged."""
+    x0, x1, domains, labels = everyones_batch()
+    views = SupConLoss(0.3)(x0, [x1, x0 + x1], labels).item()
+    assert sum(one["views"] for one in found) / 2 == pytest.approx(views)
+    ids = InfoNCELoss(0.3)(x0, x1, ids=labels).item()
+    assert sum(one["ids"] for one in found) / 2 == pytest.approx(ids)
+    for one in found:
+        for dtype in INTEGERS:
+            z, *rest = one["queue", str(dtype)]
+            assert rest == [[-1] * 8 + domains.tolist(), [-1] * 8 + labels.tolist()]
+            torch.testing.assert_close(torch.tensor(z[8:]), x0.float())
+
+
+def check_messages(found):
+    """A mistake of one process is told to all."""
+    assert "batches of one size on all processes, got [3, 4]" in found[0]["sizes"]
+    assert all("one width and dtype" in one["widths"] for one in found)
+    assert "z0 holds NaN" in found[0]["one is NaN"] and "process 0 was given" in found[1]["one is NaN"]
+    assert "got NoneType" in found[0]["one has no labels"] and "process 0" in found[1]["one has no labels"]
+    assert "got torch.float64" in found[0]["one pushes floats"] and "process 0" in found[1]["one pushes floats"]
+    assert all("of one size on all processes, got [3, 4]" in one["unequal pushes"] for one in found)
+    assert "tau must be > 0" in found[1]["tau"] and "process 1 was given what it refuses" in found[0]["tau"]
+    assert all("the same inputs" in one[what] for one in found for what in ("given", "pool"))
+
+
+def test_without_a_process_group_gather_changes_nothing():
+    z0, z1, domains, labels = everyones_batch()
+    for name, loss_fn in gathering(True).items():
+        expected = called(name, gathering(False)[name], z0, z1, domains, labels)
+        torch.testing.assert_close(called(name, loss_fn, z0, z1, domains, labels), expected)
