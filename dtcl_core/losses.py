@@ -326,7 +326,7 @@ def domain_mmd(
         unbiased: leave out each example's similarity with itself (Gretton et al. 2012, Eq. 3). The mean over batches then does not
             depend on how many examples a domain has. The estimate may be negative, and a domain needs two examples to count.
     """
-    member = (domains[..., None] == torch.arange(num_domains, device=z.device)).to(z.dtype)
+    member = (domains.long()[..., None] == torch.arange(num_domains, device=z.device)).to(z.dtype)
     count = member.sum(-2, keepdim=True)
     present = (count > int(unbiased)).to(z.dtype)
     share = (member * present / count.clamp(min=1)).expand(*z.shape[:-1], num_domains)
@@ -383,7 +383,8 @@ def adversarial_loss(z: Tensor, domains: Tensor, weight: Tensor, bias: Tensor, s
         scale: lambda, a number or [...]; the encoder maximises lambda times this loss.
     """
     logits = reverse_gradient(z, scale) @ weight.transpose(-1, -2) + bias[..., None, :]
+    domains = domains.long()
     known = (domains >= 0).expand(z.shape[:-1])
-    target = domains.long().clamp(min=0).expand(z.shape[:-1])[..., None]
+    target = domains.clamp(min=0).expand(z.shape[:-1])[..., None]
     log_likelihood = logits.log_softmax(-1).gather(-1, target)[..., 0].masked_fill(~known, 0.0)
     return -log_likelihood.sum(-1) / known.sum(-1).clamp(min=1)

@@ -422,3 +422,17 @@ def test_anchors_with_temperatures_of_their_own_count_as_much_as_those_are_high(
         torch.testing.assert_close(found[r], total)
     alike = losses.info_nce(z, z_pos, tau, anchor_tau=tau[:, None].expand(2, 7))
     torch.testing.assert_close(alike, losses.info_nce(z, z_pos, tau))
+
+
+@pytest.mark.parametrize("name", ["uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"])
+def test_any_integer_type_is_a_domain(name):
+    z, domains, weight = embeddings(6, 3), torch.arange(6) % 2, embeddings(2, 3, seed=1)
+    other = domains.to(getattr(torch, name))
+    bias = torch.zeros(2, dtype=torch.float64)
+    for of in (
+        lambda d: losses.domain_mmd(z, d, 2, (1.0,)),
+        lambda d: losses.domain_mmd(z, d, 3, (1.0,)),
+        lambda d: losses.same_domain_info_nce(z, z + 0.1, d, 0.5),
+        lambda d: losses.adversarial_loss(z, d, weight, bias, 1.0),
+    ):
+        assert torch.equal(of(other), of(domains))
