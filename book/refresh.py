@@ -9,7 +9,7 @@ import nbformat
 import yaml
 from nbclient import NotebookClient
 
-from dtcl_study import claims, readings, tables
+from dtcl_study import claims, left_open, tables
 
 BOOK = Path(__file__).parent
 BEGIN, END = "<!-- the answer, from the rows -->", "<!-- -->"
@@ -60,7 +60,7 @@ def answer() -> list[str]:
     evidence = claims.Evidence()
     word, seeds = claims.answer(evidence), evidence.grid.seeds
     first = f"**Not judged yet:** the paper's grid is complete on {seeds} of 5 seeds, and fresh seeds follow."
-    first += " The settings that the paper leaves open are still a stand-in." if readings.CHOSEN is None else ""
+    first += " The settings that the paper leaves open are still a stand-in." if left_open.CHOSEN is None else ""
     if word != claims.NOT_YET:
         first = f"**Are the two proposed methods the best two? {word.capitalize()}.** {claims.judged(1, evidence).counts}."
     fresh = evidence.fresh

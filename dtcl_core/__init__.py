@@ -13,12 +13,11 @@ trained         the core      `data`, `augment` (views), `encoder`, `losses`, `m
                               and `discriminator` (solvers), `keyed` (randomness), `pretrain`, `evaluate`
 ..              `engine`      `networks` and `groups` (of a stack of runs), `streams` (views, made once for runs that
                               share them), `embedding`, `device`, `native` and `trunk` (a CPU's own operators),
-                              `recorder` (of temperatures), `checkpoint`, `encoder_files` (trained networks),
-                              `provenance`
-..              `launch`      `engines` (which of the two: `local`, this machine, or `cluster`, Ray), `rows` (of a
+                              `recorder` (of temperatures), `checkpoint`, `provenance`
+..              `launch`      `launchers` (which of the two: `local`, this machine, or `cluster`, Ray), `rows` (of a
                               trained stack), `progress` (and time left), `selfcheck` (is this machine sound?)
-stored          the core      `results` (rows), `traces` (temperatures by epoch), `files` (written whole or not at
-                              all)
+stored          the core      `results` (rows), `traces` (temperatures by epoch), `encoder_files` (trained networks),
+                              `files` (written whole or not at all)
 in your project `nn`          the losses as `modules`; `weigher` (which pairs share a domain?), `candidates` (of an
                               anchor), `settings` (learned or scheduled), `queue`, `discriminators`, `fitting` (one a
                               batch), `penalties`, `monitor` (figures to log), `caching` and `gather` (large batches,

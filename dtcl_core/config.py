@@ -143,7 +143,7 @@ class Protocol(Checked):
     kernel_size: int = number(3, low=1, high=27)
     # open: strided convolutions cost a quarter of convolution then pooling.
     downsampling: str = choice("stride", "max_pool", "average_pool")
-    # open: a stand-in until the rule of `dtcl_study.readings` chooses; each unit alone as nn.Dropout does, or whole channels as
+    # open: a stand-in until the rule of `dtcl_study.left_open` chooses; each unit alone as nn.Dropout does, or whole channels as
     # nn.Dropout2d.
     dropout: float = number(0.1, high=0.95)
     dropout_kind: str = choice("element", "channel")

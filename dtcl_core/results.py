@@ -27,7 +27,7 @@ import numpy as np
 from .config import METRICS, REVISION, Run, protocol_hash
 from .data import LABEL_FRACTIONS
 from .encoder import Encoder
-from .engine import encoder_files
+from . import encoder_files
 from .files import check_writable, write_whole
 from .traces import Trace
 

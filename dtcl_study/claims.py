@@ -26,10 +26,11 @@ from dtcl_core import losses
 from dtcl_core.config import HYPERPARAMETERS, Protocol
 from dtcl_core.traces import Trace
 
-from . import readings, selection
+from . import left_open, selection
 from .compare import Interval, by_seed, difference, mean
-from .experiments import BASELINES, DOMAIN, ID, OOD, ORACLE, PROPOSED, SEEDS, SHORT, SIGMA, title
-from .rows import Study
+from .experiments import BASELINES, DOMAIN, ID, OOD, ORACLE, PROPOSED, SHORT, title
+from .reported import CHANCE, SEEDS, SIGMA
+from .study import Study
 
 LIKE = 0.02  # accuracies that differ by less are alike
 HIGH = 0.90
@@ -62,7 +63,7 @@ class Evidence:
         preset: whose rows; verdicts are given in "paper" only.
     """
 
-    settled = readings.CHOSEN is not None  # no verdict rests on rows of a stand-in for the settings that are to be chosen
+    settled = left_open.CHOSEN is not None  # no verdict rests on rows of a stand-in for the settings that are to be chosen
 
     def __init__(self, preset: str = "paper"):
         self.preset = preset
@@ -104,7 +105,7 @@ class Evidence:
         rows = rows[(rows.method == method) & (rows.sigma == sigma) & (rows.label_fraction == label_fraction)]
         if method in PROPOSED:
             rows = rows[rows.discriminator == kind]
-        return by_seed(rows, metric, f"{method} at sigma {sigma:g}").fillna(selection.CHANCE)
+        return by_seed(rows, metric, f"{method} at sigma {sigma:g}").fillna(CHANCE)
 
     def all_of(self, methods: Sequence[str], metric: str, **more: Any) -> pd.Series:
         """The mean of some methods by seed."""
@@ -114,7 +115,7 @@ class Evidence:
         """An accuracy on the grid: configurations (lines) by complete seed (columns), chance where a run diverged."""
         rows = self.grid.complete
         rows = rows[(rows.method == method) & (rows.label_fraction == 0.01)]
-        return rows.set_index([*HYPERPARAMETERS, "seed"])[metric].fillna(selection.CHANCE).unstack("seed").sort_index()
+        return rows.set_index([*HYPERPARAMETERS, "seed"])[metric].fillna(CHANCE).unstack("seed").sort_index()
 
 
 # --- what the claims compare ------------------------------------------------------------------------------------------
@@ -223,11 +224,11 @@ def projector_heads(e: Evidence) -> Differences:
         for kind in ("linear", "mlp"):
             for k in (4, 8, 16):
                 one = by_seed(rows, metric, projector=kind, projector_dim=k)
-                found = difference(by_seed(plain, metric).fillna(selection.CHANCE), one.fillna(selection.CHANCE))
+                found = difference(by_seed(plain, metric).fillna(CHANCE), one.fillna(CHANCE))
                 yield f"{SHORT[metric]}: no head over {kind} head of {k}, 10 % of labels", found
     few = e.heads.selected(0.01)  # as everywhere, the domain's probe is the one on the labelled 1 %
     for kind in ("linear", "mlp"):
-        table = few[few.projector == kind].fillna({DOMAIN: selection.CHANCE}).pivot_table(DOMAIN, "seed", "projector_dim")
+        table = few[few.projector == kind].fillna({DOMAIN: CHANCE}).pivot_table(DOMAIN, "seed", "projector_dim")
         slope = {s: np.polyfit(line.index.to_numpy(float), line, 1)[0] for s, line in table.iterrows()}
         yield f"D-Test-ID: slope on the dimension of a {kind} head", pd.Series(slope, dtype=float)
 

@@ -68,7 +68,7 @@ def one_of(what: str, known: Sequence[str]) -> Callable[[str], str]:
 
 def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     """The parser of the whole line, and those of the commands."""
-    from dtcl_core.launch.engines import ENGINES
+    from dtcl_core.launch.launchers import LAUNCHERS
 
     from .experiments import PRESETS, REGISTRY
 
@@ -103,7 +103,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         "--shard": {"type": shard, "metavar": "I/N", "help": "do only part I (from 0) of N, as in a job array"},
         "--time-limit": {"type": positive(float), "metavar": "SECONDS", "help": "stop cleanly after this long"},
         "--precision": {"default": "auto", "help": "auto, float32 or bfloat16 (default: bfloat16 on a GPU good at it, else float32)"},
-        "--engine": {"type": one_of("engine", ENGINES), "default": "local", "help": "local, or ray for a cluster (default: local)"},
+        "--launcher": {"type": one_of("launcher", LAUNCHERS), "default": "local", "help": "local, or ray for a cluster (default: local)"},
         "--stack-size": {"type": positive(int), "help": "most runs trained at once (default: what suits the device)"},
         "--results": store,
     })  # fmt: skip
@@ -178,15 +178,15 @@ def check_store(named: str | None, command: str) -> None:
 def run(options: argparse.Namespace) -> int:
     """Train the missing runs of an experiment; 0 if there is a finished one in the end, 1 if all diverged."""
     from dtcl_core.engine.device import check_precision_name, resolve_device
-    from dtcl_core.launch import engines, local
+    from dtcl_core.launch import launchers, local
     from dtcl_core.pretrain import Interrupted
     from dtcl_core.results import Store
 
     from .experiments import PRESETS, REGISTRY, wants_trace
-    from .rows import store_of
+    from .study import store_of
 
     check_precision_name(options.precision)
-    device = options.device if options.engine == "ray" else str(resolve_device(options.device))  # Ray knows its own devices
+    device = options.device if options.launcher == "ray" else str(resolve_device(options.device))  # Ray knows its own devices
     narrowed = {name: getattr(options, name) for name in ("seeds", "epochs", "sigma", "methods", "tau_alpha")}
     runs = REGISTRY[options.experiment].runs(options.preset, **narrowed)
     runs = local.shard_of(runs, *options.shard) if options.shard else runs
@@ -194,10 +194,10 @@ def run(options: argparse.Namespace) -> int:
     missing, counted = len(store.missing(runs, wants_trace)), f"{options.experiment}, preset {options.preset}"
     print(f"{counted}: {len(runs) - missing} of {len(runs)} runs exist.", flush=True)
     if missing:
-        print(f"Training {missing} on {device}{' through Ray' if options.engine == 'ray' else ''}.", flush=True)
+        print(f"Training {missing} on {device}{' through Ray' if options.launcher == 'ray' else ''}.", flush=True)
         try:
-            how = {name: getattr(options, name) for name in ("precision", "stack_size", "engine")}
-            engines.compute(runs, store, device, record=wants_trace, should_stop=stop_requests(options.time_limit), **how)
+            how = {name: getattr(options, name) for name in ("precision", "stack_size", "launcher")}
+            launchers.compute(runs, store, device, record=wants_trace, should_stop=stop_requests(options.time_limit), **how)
         except (Interrupted, KeyboardInterrupt):
             left = len(store.missing(runs, wants_trace))
             print(f"Stopped with {left} of {len(runs)} runs to go. The same command goes on from here.", flush=True)
@@ -222,7 +222,7 @@ def status(options: argparse.Namespace) -> int:
     from dtcl_core.results import Store
 
     from .experiments import PRESETS, REGISTRY
-    from .rows import complete_seeds, left
+    from .study import complete_seeds, left
 
     device, store = resolve_device(options.device), Store(options.results)
     present = store.rows()
@@ -340,7 +340,7 @@ def benchmark(options: argparse.Namespace) -> int:
 def freeze(options: argparse.Namespace) -> int:
     """Freeze what the complete seeds of an experiment select."""
     from . import selection
-    from .rows import Study
+    from .study import Study
 
     if not re.fullmatch(r"\w+", options.name):
         raise ValueError(f"NAME must be letters, digits and _, got {options.name!r}.")
@@ -413,7 +413,7 @@ def performed(arguments: Sequence[str]) -> int:
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
         with interrupts_held():
-            from . import rows  # noqa: F401  # with PyTorch and pandas, which take seconds
+            from . import study  # noqa: F401  # with PyTorch and pandas, which take seconds
         options = parsed(arguments)
         check_store(getattr(options, "results", None), options.command)
         return COMMANDS[options.command](options)

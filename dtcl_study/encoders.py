@@ -6,6 +6,7 @@ Encoders are those kept beside rows (`Store.encoder`), so nothing here trains.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -14,10 +15,9 @@ import torch
 from scipy import stats
 from torch.nn.functional import normalize
 
-from dtcl_core.config import METRICS, Run
+from dtcl_core.config import Run
 from dtcl_core.data import SPLITS, ColoredDigits
 from dtcl_core.encoder import Encoder
-from dtcl_core.evaluate import probe_metrics
 from dtcl_core.methods import ALL_METHODS
 from dtcl_core.results import Store
 
@@ -27,14 +27,14 @@ COMPARED = ("test_id", "test_ood")  # splits on a picture: held-out digits in th
 SHOWN, CHUNK = 150, 1024  # images of a split on a picture, and that an encoder sees at once
 
 
-def kept(runs: Iterable[Run], store: Store) -> dict[str, tuple[Run, Encoder]]:
-    """Of each method the first run whose encoder is kept here, with its encoder, in the registry's order of methods."""
-    rows, found = store.rows(), {}
+def kept(runs: Iterable[Run], store: Store) -> dict[str, list[tuple[Run, Encoder]]]:
+    """The runs whose encoders are kept here, with them, by method in the registry's order; a method's are of one configuration."""
+    rows, found = store.rows(), dict[str, list[tuple[Run, Encoder]]]()
     for run in runs:
-        entry = rows.get(run.key, {}).get("encoder") or {"file": ""}
-        if run.method not in found and (store.encoders_path / entry["file"]).is_file():
+        entry, mine = rows.get(run.key, {}).get("encoder") or {"file": ""}, found.get(run.method, [])
+        if (not mine or replace(mine[0][0], seed=run.seed) == run) and (store.encoders_path / entry["file"]).is_file():
             if (encoder := store.encoder(rows[run.key])) is not None:
-                found[run.method] = (run, encoder)
+                found[run.method] = [*mine, (run, encoder)]
     return {method: found[method] for method in ALL_METHODS if method in found}
 
 
@@ -98,23 +98,6 @@ def distances(encoder: Encoder, run: Run, count: int | None = None) -> pd.DataFr
         gathered = float(normalize(z, dim=1).mean(0).norm())
         lines.append((split, float(z.norm(dim=1).mean()), away / unit if unit else np.nan, gathered))
     return pd.DataFrame(lines, columns=["split", "norm", "distance", "gathered"])
-
-
-@torch.no_grad()
-def head_accuracies(encoder: Encoder, run: Run, fraction: float) -> dict[str, float]:
-    """Fractions correct, by `METRICS`, of probes on what a run's projector head makes of images; its row has those of the embedding.
-
-    They are means over the draws of a `fraction` of the labels, fitted as the run's protocol says.
-    """
-    p, data = run.protocol, data_of(run)
-    embeddings = {split: encoder.project(embed(encoder, images(run, split))[None]) for split in SPLITS}
-    labels, domains = ({split: part(split)[None] for split in SPLITS} for part in (data.labels, data.domains))
-    subsets = {}
-    for draw in range(p.label_draws if fraction < 1 else 1):
-        index = data.label_subset(fraction, stratified=p.stratified_labels, nested=p.nested_labels, draw=draw)
-        subsets[draw] = torch.from_numpy(index)[None]
-    found = probe_metrics(embeddings, labels, domains, subsets, p, data.num_training_domains)
-    return {name: sum(scores[name].item() for scores in found.values()) / len(found) for name in METRICS}
 
 
 def association(rows: pd.DataFrame, gained: Sequence[str] = ("test_ood", "test_id")) -> pd.DataFrame:

@@ -7,6 +7,9 @@ from importlib import resources
 
 import pandas as pd
 
+SIGMA, SEEDS = 50.0, 5  # of its tables, and behind each of its numbers
+CHANCE = 0.5  # the accuracy of guessing one of two digits or domains
+
 
 @cache
 def _read() -> pd.DataFrame:

@@ -16,12 +16,13 @@ import numpy as np
 import pandas as pd
 
 from dtcl_core.config import HYPERPARAMETERS
+from dtcl_core.methods import ALL_METHODS
 
-from . import readings
-from .experiments import SEEDS, SIGMA, frozen
+from . import left_open
+from .experiments import frozen
+from .reported import CHANCE, SEEDS, SIGMA
 
 FRACTION = 0.01  # of labels, at which validation accuracies are compared
-CHANCE = 0.5
 CONTEXT = ("method", "discriminator", "sigma", "projector", "projector_dim")  # configurations compete within it
 CONFIGURATION = (*CONTEXT, *HYPERPARAMETERS)
 RESAMPLES = 2000
@@ -55,7 +56,12 @@ def select(frame: pd.DataFrame, label_fraction: float = FRACTION) -> pd.DataFram
     """
     found = validation(frame, label_fraction).agg(["mean", "count"], axis=1).rename(columns={"mean": "validation", "count": "n"}).reset_index()
     best = found.sort_values("validation", ascending=False, kind="stable").drop_duplicates(list(CONTEXT))
-    return best.sort_index().reset_index(drop=True)
+    return in_order(best.sort_index())
+
+
+def in_order(lines: pd.DataFrame) -> pd.DataFrame:
+    """Lines by method, in the order of the paper's tables, else as they were."""
+    return lines.sort_values("method", key=lambda names: names.map([*ALL_METHODS].index), kind="stable").reset_index(drop=True)
 
 
 def rows_of(frame: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
@@ -89,7 +95,7 @@ def reselected(frame: pd.DataFrame, resamples: int = RESAMPLES) -> pd.DataFrame:
         for place in np.argsort(-share, kind="stable"):
             if share[place] > 0 or place == first:
                 lines.append((*part.index[place], share[place], place == first))
-    return pd.DataFrame(lines, columns=[*CONFIGURATION, "share", "selected"])
+    return in_order(pd.DataFrame(lines, columns=[*CONFIGURATION, "share", "selected"]))
 
 
 def freeze(name: str, frame: pd.DataFrame, folder: Path) -> Path:
@@ -106,7 +112,7 @@ def freeze(name: str, frame: pd.DataFrame, folder: Path) -> Path:
     target = folder / f"{name}.json"
     if target.exists():
         raise ValueError(f"{target.name} exists, and a frozen selection is never changed.")
-    if readings.CHOSEN is None:
+    if left_open.CHOSEN is None:
         raise ValueError("the settings that the paper leaves open are not chosen yet, and a selection is frozen under them.")
     if frame.empty:
         raise ValueError("no seed is complete, so nothing can be selected.")
@@ -141,7 +147,7 @@ def strategies(frame: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
         "oracle: Test-OOD": rows.test_ood,
     }
     parts = [elsewhere(rows.assign(validation=values)).assign(way=way) for way, values in score.items()]
-    found = pd.concat(parts, ignore_index=True)
+    found = in_order(pd.concat(parts, ignore_index=True))
     return found[[*CONTEXT, "way", "seed", *(m for m in metrics if m != "validation")]]
 
 

@@ -13,18 +13,18 @@ from typing import Any
 
 import pandas as pd
 
-from dtcl_core.config import HYPERPARAMETERS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Protocol
+from dtcl_core.config import HYPERPARAMETERS, LABEL_FRACTIONS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Protocol
 from dtcl_core.methods import METHODS
 
 from . import reported, selection
 from .chapter import Table
 from .claims import NOT_YET, percent, states
 from .compare import Interval, accuracy, by_seed, difference
-from .experiments import BASELINES, DOMAIN, ID, OOD, ORACLE, PROPOSED, SHORT, SIGMA, title
-from .rows import Study
+from .experiments import BASELINES, DOMAIN, ID, OOD, ORACLE, PROPOSED, SHORT, title
+from .reported import SIGMA
+from .study import Study
 
-METRICS = (OOD, ID, DOMAIN)
-FRACTIONS = (0.01, 0.1, 1.0)
+ACCURACIES = (OOD, ID, DOMAIN)
 Where = Mapping[str, Any]  # values of columns of rows
 
 
@@ -150,7 +150,7 @@ def of_methods(methods: Sequence[str] = tuple(METHODS)) -> list[Line]:
 def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIGMA) -> Twin:
     """Table 1: seven methods by three accuracies; rows of selected configurations."""
     where = {"label_fraction": label_fraction, "sigma": sigma}
-    columns = [Column(SHORT[metric], metric, where) for metric in METRICS]
+    columns = [Column(SHORT[metric], metric, where) for metric in ACCURACIES]
     methods = [m for m in METHODS if m in set(rows.method)] if len(rows) else METHODS
     paper = reported.main_comparison(sigma, label_fraction)
     caption = f"Accuracy at sigma {sigma:g} with {percent(label_fraction)} of the labels."
@@ -161,8 +161,8 @@ def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIG
 
 def table_2(rows: pd.DataFrame) -> Twin:
     """Table 2: seven methods by two accuracies at three label fractions."""
-    columns = [Column(f"{SHORT[m]}, {percent(f)}", m, {"label_fraction": f}) for m in (OOD, ID) for f in FRACTIONS]
-    paper = pd.concat([reported.main_comparison(label_fraction=f) for f in FRACTIONS], ignore_index=True)
+    columns = [Column(f"{SHORT[m]}, {percent(f)}", m, {"label_fraction": f}) for m in (OOD, ID) for f in LABEL_FRACTIONS]
+    paper = pd.concat([reported.main_comparison(label_fraction=f) for f in LABEL_FRACTIONS], ignore_index=True)
     return twin("Accuracy at sigma 50 by the share of labels.", of_methods(), columns, rows, paper)
 
 
@@ -190,7 +190,7 @@ def table_9(rows: pd.DataFrame, sigmas: Sequence[float] = SIGMAS) -> Twin:
         for kind in ("global", "batch")
     ]
     where = {"label_fraction": 0.01}
-    columns = [Column(f"{SHORT[m]}, sigma {s:g}", m, {**where, "sigma": s}) for m in METRICS for s in sigmas]
+    columns = [Column(f"{SHORT[m]}, sigma {s:g}", m, {**where, "sigma": s}) for m in ACCURACIES for s in sigmas]
     return twin("Accuracy by discriminator and spread.", lines, columns, rows, reported.load("table_9_global_vs_batch"))
 
 
@@ -250,10 +250,17 @@ def leads(rows: pd.DataFrame, metrics: Sequence[str] = (OOD, ID)) -> pd.DataFram
     return pd.DataFrame(lines, columns=["method", "accuracy", "word", "least lead", "at most"])
 
 
+def said(rows: pd.DataFrame, metric: str) -> str:
+    """What `leads` has of one accuracy, as a sentence; "not yet run" before there are seeds."""
+    words = {"leads": "lead every baseline", "trails": "trail a baseline", "not told apart": "are not told apart from every baseline"}
+    found = leads(rows, [metric]).to_dict("records")
+    return "; ".join(f"{line['method']} {words[line['word']]} ({line['least lead']})" for line in found) or NOT_YET
+
+
 def configurations(chosen: pd.DataFrame) -> pd.DataFrame:
     """The selected configurations as a table: method, discriminator, sigma, hyperparameters, validation, n."""
     lines = [
-        (title(c.method), c.discriminator, f"{c.sigma:g}", selection.named([getattr(c, h) for h in HYPERPARAMETERS]), c.validation, c.n)
+        (title(c.method), c.discriminator, f"{c.sigma:g}", selection.named([getattr(c, h) for h in HYPERPARAMETERS]), c.validation, int(c.n))
         for c in chosen.itertuples()
     ]
     table = pd.DataFrame(lines, columns=["method", "discriminator", "sigma", "tau_alpha / tau_beta or lambda", "validation", "n"])

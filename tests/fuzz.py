@@ -35,7 +35,7 @@ from faults import add_line, code
 
 from dtcl_core import pretrain
 from dtcl_core.config import Protocol, Run
-from dtcl_core.engine import encoder_files
+from dtcl_core import encoder_files
 from dtcl_core.launch import local
 from dtcl_core.methods import METHODS
 from dtcl_core.results import Store
@@ -179,7 +179,7 @@ VALUES = ["0", "1", "-1", "2", "1e400", "nan", "inf", "", " ", "0/2", "1/2", "2/
           "float32", "smoke", "paper", "all", "standard", "dw_pairs,dw_pairs", "0.1,", "9" * 400, "é\n\x1b[31m", "/nowhere",
           "--", "ray", "local", "25", "0.1", "-5"]  # fmt: skip
 OPTIONS = ["--preset", "--device", "--methods", "--sigma", "--tau-alpha", "--seeds", "--epochs", "--format", "--shard", "--time-limit",
-           "--precision", "--engine", "--stack-size", "--results", "--json", "-n", "--seed", "--max-epochs", "--exact", "--help",
+           "--precision", "--launcher", "--stack-size", "--results", "--json", "-n", "--seed", "--max-epochs", "--exact", "--help",
            "--version", "--sead", "-x"]  # fmt: skip
 
 

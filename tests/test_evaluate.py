@@ -87,7 +87,7 @@ def test_rows_are_stored_though_networks_and_checkpoints_cannot(tiny, tmp_path, 
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(pretrain, "write_checkpoint", full)
-    monkeypatch.setattr("dtcl_core.engine.encoder_files.write", full)
+    monkeypatch.setattr("dtcl_core.encoder_files.write", full)
     run, store = Run(protocol=tiny), Store(tmp_path)
     with pytest.warns(UserWarning) as told:
         local.train_stack([run], store, "cpu")

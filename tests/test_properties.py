@@ -30,7 +30,7 @@ EXAMPLES = {
     "a run": 400,
     "training, each method": 3,
     "run": 200,
-    "run --engine ray": 60,
+    "run --launcher ray": 60,
     "audit": 40,
     "status": 4,
     "benchmark": 60,
@@ -158,22 +158,22 @@ SOUND = {
     "--tau-alpha": st.lists(NUMERIC, max_size=3).map(",".join),
     "--shard": st.tuples(st.integers(-1, 3), st.integers(-1, 3)).map(lambda pair: f"{pair[0]}/{pair[1]}"),
     "--precision": st.sampled_from(["auto", "float32", "bfloat16", "float16"]),
-    "--engine": st.just("local"),
+    "--launcher": st.just("local"),
     "--results": WORDS,
     "--stacks": st.lists(NUMERIC, max_size=3).map(",".join),
     "--out": PLAIN,
 }
 OPTIONS = {
     "run": ["--preset", "--device", "--methods", "--sigma", "--tau-alpha", "--seeds", "--epochs", "--shard", "--time-limit",
-            "--precision", "--engine", "--stack-size", "--results"],
+            "--precision", "--launcher", "--stack-size", "--results"],
     "status": ["--device", "--results"],
     "audit": ["-n", "--device", "--seed", "--max-epochs", "--exact", "--results"],
     "benchmark": ["--device", "--precision", "--stacks", "--rounds", "--out", "--all"],  # it hands them to another script
 }  # fmt: skip
 RUNNABLE = {"run", "status", "audit"}  # the others need Ray, or a checkout
-RUNNABLE |= {"run --engine ray"} if importlib.util.find_spec("ray") else set()
+RUNNABLE |= {"run --launcher ray"} if importlib.util.find_spec("ray") else set()
 RUNNABLE |= {"benchmark"} if BENCHMARKS.exists() else set()
-OPTIONS["run --engine ray"] = [name for name in OPTIONS["run"] if name != "--engine"]
+OPTIONS["run --launcher ray"] = [name for name in OPTIONS["run"] if name != "--launcher"]
 
 
 def lines(command: str) -> st.SearchStrategy:

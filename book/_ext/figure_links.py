@@ -9,7 +9,7 @@ from pathlib import Path
 from docutils import nodes
 
 from dtcl_study.experiments import REGISTRY
-from dtcl_study.rows import Study
+from dtcl_study.study import Study
 
 EXPERIMENT_OF = {**{name: name for name in REGISTRY}, "why": "other_temperatures", "claims": "weight_outside"}
 FOLDER, COMMANDS = "rows", "rerun-it"

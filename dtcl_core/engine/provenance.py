@@ -27,7 +27,7 @@ NUMERIC_SOURCES = (
 # The modules that `tests/faults.py` and `tests/fuzz.py` test; their results name the hash.
 STORING_SOURCES = (
     *NUMERIC_SOURCES, "config", "checks", "files", "results", "traces", "engine.checkpoint", "engine.recorder",
-    "engine.encoder_files", "engine.provenance", "launch.local", "launch.rows", "launch.engines",
+    "encoder_files", "engine.provenance", "launch.local", "launch.rows", "launch.launchers",
 )  # fmt: skip
 
 

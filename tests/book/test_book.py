@@ -15,6 +15,7 @@ import pandas as pd
 import papermill
 import pytest
 import torch
+import whole_study
 import yaml
 from made_up_rows import with_draws
 from matplotlib import pyplot as plt
@@ -25,12 +26,12 @@ from dtcl_core.engine import provenance
 from dtcl_core.results import Store
 from dtcl_study import chapter as notebook
 from dtcl_study.experiments import REGISTRY
-from dtcl_study.rows import Study
+from dtcl_study.study import Study
 
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = sorted((ROOT / "book").glob("*.ipynb"))
 SHOWN_BY = {  # the chapter of each experiment, where it has another name
-    "fresh": "main_table", "readings": "choices", "weight_outside": "claims", "other_temperatures": "why",
+    "fresh": "main_table", "left_open": "choices", "weight_outside": "claims", "other_temperatures": "why",
 }  # fmt: skip
 OF = {path.stem: [name for name in REGISTRY if SHOWN_BY.get(name, name) == path.stem] for path in CHAPTERS}
 EXPERIMENTS = [path for path in CHAPTERS if OF[path.stem]]
@@ -113,9 +114,9 @@ def execute(path, tmp_path, monkeypatch, results=None, **parameters):
     return out
 
 
-def perform(path, tmp_path, monkeypatch, **parameters):
-    """What a chapter prints, executed in this process, where no kernel has to be started."""
-    monkeypatch.setenv("DTCL_RESULTS", str(tmp_path / "results"))
+def perform(path, tmp_path, monkeypatch, results=None, **parameters):
+    """What a chapter prints, and how many figures it draws, executed in this process, where no kernel has to be started."""
+    monkeypatch.setenv("DTCL_RESULTS", str(results or tmp_path / "results"))
     monkeypatch.chdir(tmp_path)
     (own,) = cells(path, "parameters")
     told, space = io.StringIO(), {"In": [""]}
@@ -124,9 +125,10 @@ def perform(path, tmp_path, monkeypatch, **parameters):
         for source in (s for c in cells(path) for s in [c.source, *(injected if c.id == own.id else [])]):
             space["In"].append(source)
             exec(compile(source, f"<{path.stem}>", "exec"), space)
+        drawn = len(plt.get_fignums())
         plt.close("all")
     methods.ALL_METHODS.pop("mine", None)  # what the chapter on adding a method adds
-    return told.getvalue()
+    return told.getvalue(), drawn
 
 
 @pytest.fixture(scope="module")
@@ -136,31 +138,55 @@ def smoke_results(tmp_path_factory):
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda p: p.stem)
-def test_a_smoke_run_trains_and_fills_the_tables(path, smoke_results, tmp_path, monkeypatch):
+def test_a_smoke_run_trains_and_fills_the_tables(path, smoke_results, monkeypatch):
     saves = {"save": "figures"} if "save" in notebook.assigned_names(cells(path, "parameters")[0].source) else {}
-    monkeypatch.setenv("MPLBACKEND", "Agg")
-    out = execute(path, smoke_results, monkeypatch, preset="smoke", compute=True, device="cpu", **saves)
-    check_figures(path, out)
-    (name, *_) = [n for n in OF[path.stem] if n not in ("fresh", "readings")]
+    printed, drawn = perform(path, smoke_results, monkeypatch, preset="smoke", compute=True, device="cpu", **saves)
+    assert drawn >= FIGURES.get(path.stem, 0)
+    (name, *_) = [n for n in OF[path.stem] if n not in ("fresh", "left_open")]
     asked = {run.key for run in REGISTRY[name].runs("smoke")}
-    printed = "\n".join(text_of(c) for c in cells(out))
-    if path.stem == "label_fractions":  # once more, from another folder: the same tables
-        again = execute(path, tmp_path, monkeypatch, results=smoke_results / "results", preset="smoke")
-        progress = r"Encoders are computed .*|\d+ of \d+ runs done.*"
-        told = [re.sub(progress, "", "\n".join(text_of(c) for c in cells(each))).split() for each in (out, again)]
-        assert told[0] == told[1] and len(told[0]) > 100
     assert f"{len(asked)} of {len(asked)} runs exist" in printed and "no number means anything" in printed
     assert list((smoke_results / "results/smoke/rows").glob("*.jsonl"))
     assert not (smoke_results / "results/rows").exists()
     if saves:
-        drawn = {file.stem for file in (smoke_results / "figures").glob("*.svg")}
-        assert any(name.startswith(path.stem) for name in drawn)
-        assert drawn == {file.stem for file in (smoke_results / "figures").glob("*.pdf")}
+        written = {file.stem for file in (smoke_results / "figures").glob("*.svg")}
+        assert any(name.startswith(path.stem) for name in written)
+        assert written == {file.stem for file in (smoke_results / "figures").glob("*.pdf")}
+
+
+def test_papermill_trains_draws_and_shows_the_same_again_from_another_folder(smoke_results, tmp_path, monkeypatch):
+    """As a reader types it, whatever MPLBACKEND says; `nbval` has a kernel for every chapter."""
+    path = ROOT / "book/sigma_ablation.ipynb"
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    out = execute(path, smoke_results, monkeypatch, preset="smoke", compute=True, device="cpu")
+    check_figures(path, out)
+    again = execute(path, tmp_path, monkeypatch, results=smoke_results / "results", preset="smoke")
+    progress = r"Encoders are computed .*|\d+ of \d+ runs done.*"
+    told = [re.sub(progress, "", "\n".join(text_of(c) for c in cells(each))).split() for each in (out, again)]
+    assert told[0] == told[1] and len(told[0]) > 100
+
+
+@pytest.fixture(scope="module")
+def whole_store(tmp_path_factory):
+    """A store with every run of the study, made up."""
+    with pytest.MonkeyPatch.context() as patch:
+        whole_study.settled(patch.setattr)
+        return whole_study.write(tmp_path_factory.mktemp("whole")).path
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda p: p.stem)
+def test_a_chapter_shows_a_study_whose_runs_all_exist(path, whole_store, tmp_path, monkeypatch):
+    """Its verdicts, fresh seeds and single choices are on the page, though none was trained yet when it was written."""
+    whole_study.settled(monkeypatch.setattr)
+    printed, drawn = perform(path, tmp_path, monkeypatch, results=whole_store)
+    assert drawn >= FIGURES.get(path.stem, 0)
+    assert not re.search(r"not (judged|settled) yet", printed, flags=re.IGNORECASE)
+    if path.stem not in ("choices", "why"):  # the second stage of the settings, and encoders, are not made up
+        assert not re.search(r"not yet run", printed, flags=re.IGNORECASE)
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda p: p.stem)
 def test_a_chapter_without_any_run_still_renders(path, tmp_path, monkeypatch):
-    printed = perform(path, tmp_path, monkeypatch)
+    printed, _ = perform(path, tmp_path, monkeypatch)
     assert re.search(r"0 of \d+ runs exist", printed)
     assert re.search(r"not (yet run|judged yet|settled yet)", printed, flags=re.IGNORECASE)
     assert REPORTED_BY.get(path.stem, "") in printed
@@ -169,8 +195,8 @@ def test_a_chapter_without_any_run_still_renders(path, tmp_path, monkeypatch):
 @pytest.mark.parametrize("path", [p for p in CHAPTERS if p not in EXPERIMENTS], ids=lambda p: p.stem)
 def test_other_chapters_take_other_parameters(path, tmp_path, monkeypatch):
     others = {"speed": {"device": "cuda"}, "adding_a_method": {"tau": 0.2}}
-    monkeypatch.setenv("MPLBACKEND", "Agg")
-    check_figures(path, execute(path, tmp_path, monkeypatch, **others.get(path.stem, {"seed": 3})))
+    _, drawn = perform(path, tmp_path, monkeypatch, **others.get(path.stem, {"seed": 3}))
+    assert drawn >= FIGURES.get(path.stem, 0)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +238,7 @@ def test_a_mistaken_parameter_stops_the_chapter_before_training(chapter, paramet
 @pytest.mark.parametrize("share", [1, 1.0])
 def test_a_whole_number_is_the_number_that_it_is(share, tmp_path, monkeypatch):
     """`-p label_fraction 1` gives an integer."""
-    assert "100 % of the labels" in perform(ROOT / "book/main_table.ipynb", tmp_path, monkeypatch, label_fraction=share)
+    assert "100 % of the labels" in perform(ROOT / "book/main_table.ipynb", tmp_path, monkeypatch, label_fraction=share)[0]
 
 
 def test_papermill_shows_the_mistake(tmp_path, monkeypatch):
@@ -283,38 +309,35 @@ def book_of_one_chapter(folder, source):
     return lambda: subprocess.run(build, capture_output=True, text=True, cwd=folder, check=False, timeout=300)
 
 
-@pytest.mark.parametrize("source", ["raise RuntimeError('deliberate')", "print('well done')"], ids=["fails", "works"])
-def test_a_failing_chapter_fails_the_build(tmp_path, source):
-    done = book_of_one_chapter(tmp_path, source)()
-    if "raise" in source:
-        assert done.returncode != 0 and "deliberate" in done.stdout + done.stderr
-    else:
-        assert done.returncode == 0, done.stderr
-        assert "well done" in (tmp_path / "_build/html/chapter.html").read_text()
+def test_a_failing_chapter_fails_the_build(tmp_path):
+    """One that works does not: the next tests build some."""
+    done = book_of_one_chapter(tmp_path, "raise RuntimeError('deliberate')")()
+    assert done.returncode != 0 and "deliberate" in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize(
-    "tags", [[], ["hide-output"], ["hide-input", "hide-output"]], ids=lambda tags: " ".join(tags) or "shown"
-)
-def test_a_figure_says_where_it_comes_from(tags, tmp_path):
+def test_a_figure_says_where_it_comes_from(tmp_path):
     """Of a chapter that draws from rows, be it folded away."""
-    book_of_one_chapter(tmp_path, "import matplotlib.pyplot as plt\n_ = plt.plot([0, 1])")
-    (tmp_path / "book/chapter.ipynb").rename(tmp_path / "book/main_table.ipynb")
-    (tmp_path / "book/_toc.yml").write_text("format: jb-book\nroot: main_table\n")
-    chapter = nbformat.read(tmp_path / "book/main_table.ipynb", as_version=4)
-    chapter.cells[1].metadata["tags"] = tags
-    chapter.cells.append(nbformat.v4.new_markdown_cell("## Rerun it"))
-    nbformat.write(chapter, tmp_path / "book/main_table.ipynb")
-    build = [str(Path(sys.executable).parent / "jupyter-book"), "build", str(tmp_path / "book"), "-W", "--keep-going"]
-    done = subprocess.run(build, capture_output=True, text=True, cwd=tmp_path, check=False, timeout=300)
+    build = book_of_one_chapter(tmp_path, "import matplotlib.pyplot as plt\n_ = plt.plot([0, 1])")
+    told = {"main_table": [], "label_fractions": ["hide-output"], "temperature": ["hide-input", "hide-output"]}
+    for name, tags in told.items():
+        chapter = nbformat.read(tmp_path / "book/chapter.ipynb", as_version=4)
+        chapter.cells[1].metadata["tags"] = tags
+        chapter.cells.append(nbformat.v4.new_markdown_cell("## Rerun it"))
+        nbformat.write(chapter, tmp_path / f"book/{name}.ipynb")
+    (tmp_path / "book/chapter.ipynb").unlink()
+    others = "".join(f"- file: {name}\n" for name in [*told][1:])
+    (tmp_path / "book/_toc.yml").write_text(f"format: jb-book\nroot: main_table\nchapters:\n{others}")
+    done = build()
     assert done.returncode == 0, done.stderr
-    page = (tmp_path / "_build/html/main_table.html").read_text()
-    (line,) = re.findall(r'<p class="dtcl-source">(.*?)</p>', page, flags=re.DOTALL)
-    assert re.findall('href="([^"]+)"', line) == ["#figure-0", "rows/main_table.csv", "#rerun-it"]
-    rows = pd.read_csv(tmp_path / "_build/html/rows/main_table.csv")
-    assert set(rows.key) == set(Study("main_table", "paper").frame.key)
-    assert len(rows) == rows.key.nunique() * rows.label_fraction.nunique()
-    assert 'id="figure-0"' in page and 'id="rerun-it"' in page and "colab" not in page, "no address, no button"
+    for name in told:
+        page = (tmp_path / f"_build/html/{name}.html").read_text()
+        (line,) = re.findall(r'<p class="dtcl-source">(.*?)</p>', page, flags=re.DOTALL)
+        links = re.findall('href="([^"]+)"', line)
+        assert links[1:] == [f"rows/{name}.csv", "#rerun-it"]
+        rows = pd.read_csv(tmp_path / f"_build/html/rows/{name}.csv")
+        assert set(rows.key) == set(Study(name, "paper").frame.key)
+        assert len(rows) == rows.key.nunique() * rows.label_fraction.nunique()
+        assert f'id="{links[0][1:]}"' in page and 'id="rerun-it"' in page and "colab" not in page, "no address, no button"
 
 
 def test_with_an_address_a_chapter_opens_in_colab_and_installs_itself_there(tmp_path, monkeypatch):
@@ -329,6 +352,7 @@ def test_with_an_address_a_chapter_opens_in_colab_and_installs_itself_there(tmp_
     done = build()
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "_build/html/chapter.html").read_text()
+    assert "well done" in page
     assert "https://colab.research.google.com/github/owner/name/blob/main/book/chapter.ipynb" in page
     document = nbformat.read(tmp_path / "book/chapter.ipynb", as_version=4)
     refresh.with_install(document, url)

@@ -31,7 +31,7 @@ def test_continuous_integration_has_a_browser():
 def book(tmp_path_factory):
     """The book, built as a reader builds it: a warning is an error, and so is a quarter of an hour."""
     if ready := os.environ.get("DTCL_BUILT_BOOK"):
-        return Path(ready)
+        return Path(ready).resolve()
     out = tmp_path_factory.mktemp("book")
     command = [str(Path(sys.executable).parent / "jupyter-book"), "build", str(ROOT / "book"), "-W", "--keep-going"]
     command += ["--path-output", str(out)]
@@ -123,7 +123,7 @@ def problems(events):
 async def visit(port, url, width):
     """What went wrong on a page, the images that did not load, how much too wide it is, and what it drew."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}/json/new?about:blank", method="PUT")
-    with urllib.request.urlopen(request) as answer:
+    with await asyncio.to_thread(urllib.request.urlopen, request) as answer:
         address = json.load(answer)["webSocketDebuggerUrl"]
     tab = Tab(await websocket_connect(address, max_message_size=2**28))
     for domain in ("Runtime", "Log", "Network", "Page"):
@@ -168,11 +168,28 @@ def port():
     shutil.rmtree(profile, ignore_errors=True)
 
 
+@pytest.fixture(scope="session")
+def visited(book, port):
+    """What `visit` says of every page at every width, some at a time: most of a visit is waiting."""
+    places = list(itertools.product(PAGES, WIDTHS))
+
+    async def every():
+        room = asyncio.Semaphore(6)
+
+        async def one(page, width):
+            async with room:
+                return await visit(port, (book / f"{page}.html").as_uri(), WIDTHS[width])
+
+        return await asyncio.gather(*(one(*place) for place in places))
+
+    return dict(zip(places, asyncio.run(every())))
+
+
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("page", sorted(PAGES))
-def test_a_page_is_sound_in_a_browser(book, port, page, width):
-    errors, broken, silent, over, drawn = asyncio.run(visit(port, (book / f"{page}.html").as_uri(), WIDTHS[width]))
+def test_a_page_is_sound_in_a_browser(visited, page, width):
+    errors, broken, silent, over, drawn = visited[page, width]
     assert not errors
     assert not broken, "images that did not load"
     assert not silent, "images without a text for those who cannot see them"

@@ -10,7 +10,7 @@ import pytest
 import ray
 
 from dtcl_core import pretrain
-from dtcl_core.launch import cluster, engines, local
+from dtcl_core.launch import cluster, launchers, local
 from dtcl_core.results import Store
 
 
@@ -59,7 +59,7 @@ def test_a_killed_worker_loses_and_doubles_no_row(all_methods, tmp_path, two_wor
     thread = threading.Thread(target=kill_one_worker, args=(killed, started, over))
     thread.start()
     store = Store(tmp_path / "ray")
-    assert engines.compute(runs, store, "cpu", stack_size=3, record=lambda run: True, engine="ray", quiet=True) == len(
+    assert launchers.compute(runs, store, "cpu", stack_size=3, record=lambda run: True, launcher="ray", quiet=True) == len(
         runs
     )
     over.set()
@@ -78,16 +78,16 @@ def test_a_killed_worker_loses_and_doubles_no_row(all_methods, tmp_path, two_wor
 def test_a_stop_keeps_what_is_done_and_mistakes_are_told_first(all_methods, tmp_path, two_workers):
     store = Store(tmp_path)
     with pytest.raises(ValueError, match="the Ray cluster has no GPU"):
-        engines.compute(all_methods, store, "cuda", engine="ray", quiet=True)
-    with pytest.raises(ValueError, match="engine must be one of"):
-        engines.compute(all_methods, store, "cpu", engine="dask", quiet=True)
+        launchers.compute(all_methods, store, "cuda", launcher="ray", quiet=True)
+    with pytest.raises(ValueError, match="launcher must be one of"):
+        launchers.compute(all_methods, store, "cpu", launcher="dask", quiet=True)
     assert not store.rows()
     with pytest.raises(pretrain.Interrupted):
-        engines.compute(
-            all_methods, store, "cpu", stack_size=3, engine="ray", quiet=True, should_stop=lambda: bool(store.rows())
+        launchers.compute(
+            all_methods, store, "cpu", stack_size=3, launcher="ray", quiet=True, should_stop=lambda: bool(store.rows())
         )
     assert 0 < len(store.rows()) < len(all_methods)
-    engines.compute(all_methods, store, "cpu", stack_size=3, engine="ray", quiet=True)
+    launchers.compute(all_methods, store, "cpu", stack_size=3, launcher="ray", quiet=True)
     assert store.rows().keys() == {run.key for run in all_methods}
 
 
@@ -104,5 +104,5 @@ def test_every_task_names_its_cores(all_methods, tmp_path, monkeypatch, device, 
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0, "GPU": 1.0})
     monkeypatch.setattr(ray, "remote", lambda function: Task())
     with pytest.raises(Named) as named:
-        engines.compute(all_methods, Store(tmp_path), device, stack_size=3, engine="ray", quiet=True)
+        launchers.compute(all_methods, Store(tmp_path), device, stack_size=3, launcher="ray", quiet=True)
     assert named.value.args == (1, gpus)

@@ -13,7 +13,7 @@ from dtcl_study import claims
 from dtcl_study.claims import CLAIMS, Contrast, Evidence
 from dtcl_study.compare import Interval
 from dtcl_study.experiments import BASELINES, ORACLE, PROPOSED
-from dtcl_study.rows import Study
+from dtcl_study.study import Study
 
 NOISE = np.random.default_rng(0).normal(size=1000)
 

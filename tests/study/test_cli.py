@@ -24,7 +24,7 @@ import dtcl_study
 from dtcl_core.config import Run
 from dtcl_core.launch import local
 from dtcl_core.results import Store
-from dtcl_study import audit, cli, console, readings, selection
+from dtcl_study import audit, cli, console, left_open, selection
 from dtcl_study.experiments import REGISTRY, wants_trace
 
 ROOT = Path(dtcl_study.__file__).resolve().parent.parent
@@ -85,7 +85,7 @@ def test_one_version_is_told_everywhere(capsys):
         (["run", "main_table", "--preset", "papr"], "paper"),
         (["run", "main_table", "--seed-s", "2"], "--seeds"),
         (["run", "main_table", "--methods", "dw_pair"], "dw_pairs"),
-        (["run", "main_table", "--engine", "rya"], "ray"),
+        (["run", "main_table", "--launcher", "rya"], "ray"),
         (["freeze", "grid", "main_tabel"], "main_table"),
     ],
 )
@@ -180,8 +180,9 @@ def test_the_time_left_is_seen_on_a_narrow_terminal(tmp_path):
 # --- Ctrl-C ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [["status"], ["audit"], ["check", "--device", "cpu"], TRAIN[3:]])
-@pytest.mark.parametrize("after", [1.0, 3.0])
+@pytest.mark.parametrize(
+    ("command", "after"), [(["status"], 1.0), (["audit"], 3.0), (["check", "--device", "cpu"], 3.0), (TRAIN[3:], 1.0), (TRAIN[3:], 3.0)]
+)
 def test_ctrl_c_at_any_time_is_no_traceback(command, after, tmp_path):
     process = subprocess.Popen(
         [*DTCL, *command],
@@ -226,7 +227,7 @@ def test_ctrl_c_waits_for_libraries_that_are_being_imported():
     asked = """
 from dtcl_study import cli
 assert "torch" not in sys.modules
-print(cli.main(["status"]), "dtcl_study.rows" in sys.modules)
+print(cli.main(["status"]), "dtcl_study.study" in sys.modules)
 """
     done = interrupted_at("torch._C", asked)
     assert done.stdout.split() == [str(console.STOPPED), "True"] and done.stderr.strip() == "Stopped."
@@ -234,13 +235,13 @@ print(cli.main(["status"]), "dtcl_study.rows" in sys.modules)
 
 def test_ctrl_c_and_the_time_limit_end_training_cleanly(tmp_path):
     arguments = ["run", "main_table", "--preset", "laptop", "--methods", "standard", "--seeds", "1", "--results", str(tmp_path)]
-    limited = run(*arguments, "--time-limit", "4")
+    limited = run(*arguments, "--time-limit", "2")
     assert limited.returncode == console.STOPPED and "2 of 2 runs to go" in limited.stdout, limited.stderr
     for stop in (signal.SIGINT, signal.SIGTERM):
         process = subprocess.Popen([*DTCL, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
         while "Encoders are computed by" not in process.stdout.readline():
             pass
-        time.sleep(3)
+        time.sleep(1)
         process.send_signal(stop)
         out, error = process.communicate(timeout=120)
         assert process.returncode == console.STOPPED, error
@@ -408,7 +409,7 @@ def test_a_selection_is_frozen_once_on_complete_seeds(grid, monkeypatch, capsys)
     (grid / "frozen").mkdir()
     monkeypatch.setattr(cli, "HERE", grid)
     assert cli.main(["freeze", "main", "main_table"]) == 2 and "are not chosen yet" in capsys.readouterr().err
-    monkeypatch.setattr(readings, "CHOSEN", {})
+    monkeypatch.setattr(left_open, "CHOSEN", {})
     assert cli.main(["freeze", "main", "main_table"]) == 2 and "on 5 complete seeds, and there are 2" in capsys.readouterr().err
     monkeypatch.setattr(selection, "SEEDS", 2)
     assert cli.main(["freeze", "main", "main_table"]) == 0
@@ -426,7 +427,7 @@ def test_only_batch_level_discriminators_are_frozen_of_the_two_kinds(tmp_path, m
     (tmp_path / "frozen").mkdir()
     monkeypatch.setattr(cli, "HERE", tmp_path)
     monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
-    monkeypatch.setattr(readings, "CHOSEN", {})
+    monkeypatch.setattr(left_open, "CHOSEN", {})
     assert cli.main(["freeze", "batch", "global_vs_batch", "--sigma", "25"]) == 0
     kept = json.loads((tmp_path / "frozen" / "batch.json").read_text())["configurations"]
     assert [(c["method"], c["discriminator"], c["sigma"]) for c in kept] == [(m, "batch", 25.0) for m in ("dw_negatives", "dw_pairs")]

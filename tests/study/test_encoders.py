@@ -4,7 +4,7 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 
-from dtcl_core.config import METRICS, Protocol, Run
+from dtcl_core.config import Protocol, Run
 from dtcl_core.data import ColoredDigits
 from dtcl_core.encoder import Encoder
 from dtcl_core.engine.streams import Streams, stream_of
@@ -60,21 +60,13 @@ def test_distances_are_those_of_the_embedding_as_probes_see_it():
     assert found.loc["test_id", "gathered"] == pytest.approx(np.sqrt(0.5), abs=0.05), "half of them point each way"
 
 
-def test_heads_are_probed_behind_the_head():
-    run = run_of(projector="linear", projector_dim=4, label_draws=2)
-    encoder = Encoder([3], run.protocol, "linear", 4).eval()
-    assert set(encoders.head_accuracies(encoder, run, 0.1)) == set(METRICS)
-    with torch.no_grad():
-        encoder.head[0].zero_()  # then its output is the same for every image, and its probes are at chance
-    assert encoders.head_accuracies(encoder, run, 0.1)["d_test_id"] == pytest.approx(0.5, abs=0.05)
-
-
-def test_kept_is_the_first_run_of_a_method_whose_file_is_here(tmp_path, monkeypatch):
-    store, lost, run = Store(tmp_path), run_of(), run_of(4)
-    entries = {lost: {"file": "gone.npz"}, run: store.add_encoders(Encoder([4], run.protocol), [run])}
+def test_kept_are_the_runs_of_one_configuration_whose_files_are_here(tmp_path, monkeypatch):
+    store, lost, run, again, other = Store(tmp_path), run_of(), run_of(4), run_of(5), run_of(4, sigma=25.0)
+    entries = {r: store.add_encoders(Encoder([r.seed], r.protocol), [r]) for r in (run, again, other)} | {lost: {"file": "gone.npz"}}
     monkeypatch.setattr(Store, "rows", lambda self: {r.key: {"run": r.to_dict(), "encoder": e} for r, e in entries.items()})
-    found = encoders.kept([lost, run], store)
-    assert list(found) == ["standard"] and found["standard"][0] == run and isinstance(found["standard"][1], Encoder)
+    found = encoders.kept([lost, run, other, again], store)
+    assert list(found) == ["standard"] and [r for r, _ in found["standard"]] == [run, again]
+    assert all(isinstance(encoder, Encoder) for _, encoder in found["standard"])
 
 
 def test_association_leaves_the_oracle_out_and_tells_methods_apart():

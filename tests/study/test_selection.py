@@ -8,7 +8,7 @@ import pytest
 from made_up import frame, standard
 
 from dtcl_core.config import Run
-from dtcl_study import readings, selection
+from dtcl_study import left_open, selection
 
 
 def by_table(values):
@@ -79,7 +79,7 @@ def test_what_is_frozen_is_what_is_selected_and_is_never_changed(tmp_path, monke
     rows = frame(standard(sigma=25.0), by_table(VALUES))
     with pytest.raises(ValueError, match="are not chosen yet"):
         selection.freeze("sigma_25", rows, tmp_path)
-    monkeypatch.setattr(readings, "CHOSEN", {})
+    monkeypatch.setattr(left_open, "CHOSEN", {})
     path = selection.freeze("sigma_25", rows, tmp_path)
     assert json.loads(path.read_text()) == {
         "name": "sigma_25",

@@ -4,12 +4,12 @@ The rule was committed before the rows that it judges.
 
 The choice has two stages, first what makes the networks, then what makes the weight (`NETWORKS` and `WEIGHTS`, plainest first).
 
-*Anchors* are the reported numbers that a candidate is compared with. Stage 1: every number at sigma 50 of the four baselines and the
+*Targets* are the reported numbers that a candidate is compared with. Stage 1: every number at sigma 50 of the four baselines and the
 oracle (Test-OOD and Test-ID at three label fractions, D-Test-ID at 1 %), 35; a method is shown by the configuration with the best mean
 validation accuracy of ours. Stage 2: the validation accuracy of both proposed methods in ten configurations of Tables 3 and 6, 20.
 No test accuracy of a proposed method enters, and no difference between one and a baseline.
 
-*Misfit* of a candidate: z = (our mean - reported) / sqrt((seed^2 + draw^2) / 5 + seed^2 / n + draw^2 / (20 n)) at each anchor, for n
+*Misfit* of a candidate: z = (our mean - reported) / sqrt((seed^2 + draw^2) / 5 + seed^2 / n + draw^2 / (20 n)) at each target, for n
 seeds of ours with 20 draws of labels each and five of the paper's with one; the misfit is the root mean square of ``min(|z|, 4)``. Under
 the authors' own settings it would be about one. draw^2 is the variance between draws of a seed, seed^2 that between seeds' means
 less draw^2 / 20, at least 0; both are pooled over the candidates compared. A run that diverged counts as chance.
@@ -41,9 +41,9 @@ import pandas as pd
 from dtcl_core.config import LABEL_FRACTIONS, Protocol, Run
 
 from . import reported
+from .reported import CHANCE, SEEDS, SIGMA
 
 Configuration = Mapping[str, Any]  # method, tau_alpha, and tau_beta or lambda_
-SIGMA = 50.0
 NETWORK_SEEDS, MORE_NETWORK_SEEDS = (100, 101), (102, 103, 104, 105)
 WEIGHT_SEEDS, MORE_WEIGHT_SEEDS = (100, 101, 102, 103), (104, 105, 106, 107)
 HIGHER_FLOOR, LOWER_FLOOR = 0.05, 0.01
@@ -174,14 +174,14 @@ def settings(preset: str) -> list[dict[str, Any]]:
 
 # --- the rule --------------------------------------------------------------------------------------------------------
 
-PAPER_SEEDS, DRAWS, CAP, CHANCE = 5, 20, 4.0, 0.5
+DRAWS, CAP = 20, 4.0
 RESAMPLES, SURE = 2000, 0.9
 
 Rows = Mapping[str, Mapping[str, Any]]  # by key, as `Store.rows` gives them
 
 
 @dataclass(frozen=True)
-class Anchor:
+class Target:
     """A reported number, and which of our configurations may stand beside it."""
 
     method: str
@@ -193,50 +193,50 @@ class Anchor:
 
 @dataclass(frozen=True)
 class Stage:
-    """What one of the two choices is made from: configurations, anchors, and the seeds of all and of the best."""
+    """What one of the two choices is made from: configurations, targets, and the seeds of all and of the best."""
 
     configurations: tuple[Configuration, ...]
-    anchors: tuple[Anchor, ...]
+    targets: tuple[Target, ...]
     seeds: tuple[int, ...]
     more_seeds: tuple[int, ...]
 
 
 def networks() -> Stage:
     """The first stage."""
-    anchors = []
+    targets = []
     for method in dict.fromkeys(c["method"] for c in NETWORK_CONFIGURATIONS):
         mine = tuple(i for i, c in enumerate(NETWORK_CONFIGURATIONS) if c["method"] == method)
         for fraction in LABEL_FRACTIONS:
             table = reported.main_comparison(label_fraction=fraction)
             for line in table[table.method == method].itertuples():
-                anchors.append(Anchor(method, mine, line.metric, fraction, line.value))
-    return Stage(NETWORK_CONFIGURATIONS, tuple(anchors), NETWORK_SEEDS, MORE_NETWORK_SEEDS)
+                targets.append(Target(method, mine, line.metric, fraction, line.value))
+    return Stage(NETWORK_CONFIGURATIONS, tuple(targets), NETWORK_SEEDS, MORE_NETWORK_SEEDS)
 
 
 def weights() -> Stage:
     """The second stage."""
     table = reported.temperature_tables()
-    anchors = []
+    targets = []
     for i, cell in enumerate(WEIGHT_CONFIGURATIONS):
         line = table[(table[list(cell)] == pd.Series(cell)).all(axis=1) & (table.metric == "validation")]
-        anchors.append(Anchor(cell["method"], (i,), "validation", 0.01, line.value.item()))
-    return Stage(WEIGHT_CONFIGURATIONS, tuple(anchors), WEIGHT_SEEDS, MORE_WEIGHT_SEEDS)
+        targets.append(Target(cell["method"], (i,), "validation", 0.01, line.value.item()))
+    return Stage(WEIGHT_CONFIGURATIONS, tuple(targets), WEIGHT_SEEDS, MORE_WEIGHT_SEEDS)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a candidate measures: validation [configurations, seeds] at 1 % of labels; mean and variance over draws of what each anchor
-    names, both [anchors, configurations, seeds], NaN where a configuration is none of the anchor's."""
+    """What a candidate measures: validation [configurations, seeds] at 1 % of labels; mean and variance over draws of what each target
+    names, both [targets, configurations, seeds], NaN where a configuration is none of the target's."""
 
     validation: np.ndarray
     mean: np.ndarray
     draw: np.ndarray
 
-    def at(self, anchors: Sequence[Anchor], seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance over draws [anchors, seeds] of the configurations that validation selects on some seeds."""
+    def at(self, targets: Sequence[Target], seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and variance over draws [targets, seeds] of the configurations that validation selects on some seeds."""
         best = self.validation[:, seeds].mean(axis=1)
-        chosen = [a.configurations[int(np.argmax(best[list(a.configurations)]))] for a in anchors]
-        each = np.arange(len(anchors))[:, None]
+        chosen = [t.configurations[int(np.argmax(best[list(t.configurations)]))] for t in targets]
+        each = np.arange(len(targets))[:, None]
         place = np.array(chosen)[:, None]
         return self.mean[each, place, seeds], self.draw[each, place, seeds]
 
@@ -262,7 +262,7 @@ def measured(candidate: Candidate, stage: Stage, rows: Rows, seeds: Sequence[int
 
     validation = numbers(partial(mean, metric="validation", fraction=0.01), range(len(found)))
     both = [
-        np.stack([numbers(partial(of, metric=a.metric, fraction=a.label_fraction), a.configurations) for a in stage.anchors])
+        np.stack([numbers(partial(of, metric=t.metric, fraction=t.label_fraction), t.configurations) for t in stage.targets])
         for of in (mean, spread)
     ]
     return Measured(validation, *both)
@@ -286,18 +286,18 @@ class Comparison:
 
     @cached_property
     def variances(self) -> tuple[np.ndarray, np.ndarray]:
-        """seed^2 and draw^2 of each anchor, pooled over candidates."""
-        each = [m.at(self.stage.anchors, np.arange(self.n)) for m in self.found.values()]
+        """seed^2 and draw^2 of each target, pooled over candidates."""
+        each = [m.at(self.stage.targets, np.arange(self.n)) for m in self.found.values()]
         draw = np.mean([d.mean(axis=1) for _, d in each], axis=0)
         between = np.mean([m.var(axis=1, ddof=1) for m, _ in each], axis=0)
         return np.maximum(between - draw / DRAWS, 0.0), draw
 
     def distances(self, name: str, seeds: np.ndarray | None = None) -> np.ndarray:
-        """z of each anchor for one candidate; on some of its seeds, with the variances of all."""
-        mean, _ = self.found[name].at(self.stage.anchors, np.arange(self.n) if seeds is None else seeds)
+        """z of each target for one candidate; on some of its seeds, with the variances of all."""
+        mean, _ = self.found[name].at(self.stage.targets, np.arange(self.n) if seeds is None else seeds)
         seed, draw = self.variances
-        told = np.array([a.reported for a in self.stage.anchors])
-        scale = np.sqrt((seed + draw) / PAPER_SEEDS + seed / self.n + draw / (DRAWS * self.n))
+        told = np.array([t.reported for t in self.stage.targets])
+        scale = np.sqrt((seed + draw) / SEEDS + seed / self.n + draw / (DRAWS * self.n))
         return (mean.mean(axis=1) - told) / np.maximum(scale, 1e-12)
 
     def misfits(self, seeds: np.ndarray | None = None) -> dict[str, float]:

@@ -10,24 +10,24 @@ from ..config import Run
 from ..results import Store
 from . import cluster, local
 
-ENGINES = ("local", "ray")
+LAUNCHERS = ("local", "ray")
 
 
 def compute(
-    runs: Sequence[Run], store: Store | None = None, device: str = "auto", *, engine: str = "local", **options: Any
+    runs: Sequence[Run], store: Store | None = None, device: str = "auto", *, launcher: str = "local", **options: Any
 ) -> int:
     """Train and store those of `runs` that have no row yet.
 
     Args:
         runs, store, device, options: see `local.compute`.
-        engine: "local", or "ray" for the machines of a Ray cluster.
+        launcher: "local", or "ray" for the machines of a Ray cluster.
 
     Returns:
         How many runs were trained.
 
     Raises:
-        ValueError: for an unusable device, precision or engine, before any training.
+        ValueError: for an unusable device, precision or launcher, before any training.
         OSError, Interrupted: see `local.compute`.
     """
-    where = {"local": local, "ray": cluster}[checked_choice("engine", engine, ENGINES)]
+    where = {"local": local, "ray": cluster}[checked_choice("launcher", launcher, LAUNCHERS)]
     return where.compute(runs, store or Store(), device, **options)

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..config import Run
-from ..encoder import Encoder
-from ..files import write_whole
+from .config import Run
+from .encoder import Encoder
+from .files import write_whole
 
 KEYS = "keys"
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from dtcl_core.results import Store
-from dtcl_study import readings, reported
+from dtcl_study import left_open, reported
 
-NETWORKS = readings.NETWORKS[:3]
+NETWORKS = left_open.NETWORKS[:3]
 
 
 def made_up(candidates, stage, seeds, off, noise=0.02, diverged=()):
@@ -14,49 +14,49 @@ def made_up(candidates, stage, seeds, off, noise=0.02, diverged=()):
     rows, rng = {}, np.random.default_rng(0)
     for candidate, error in zip(candidates, off, strict=True):
         for number, configuration in enumerate(stage.configurations):
-            anchors = [a for a in stage.anchors if number in a.configurations]
+            targets = [a for a in stage.targets if number in a.configurations]
             for seed in seeds:
                 draws = {str(f): {m: [0.5] * 20 for m in ("validation", "test_id", "test_ood", "d_test_id")} for f in (0.01, 0.1)}
                 draws["1.0"] = {m: [0.5] for m in ("validation", "test_id", "test_ood", "d_test_id")}
-                for a in anchors:
+                for a in targets:
                     value = a.reported + error + noise * rng.normal()
                     count = len(draws[str(a.label_fraction)][a.metric])
                     draws[str(a.label_fraction)][a.metric] = list(value + 0.01 * rng.normal(size=count))
-                if anchors[0].metric != "validation":  # the first configuration of a method is selected
-                    draws["0.01"]["validation"] = [0.9 - 0.1 * (number - anchors[0].configurations[0])] * 20
+                if targets[0].metric != "validation":  # the first configuration of a method is selected
+                    draws["0.01"]["validation"] = [0.9 - 0.1 * (number - targets[0].configurations[0])] * 20
                 key = candidate.run(configuration, seed).key
                 rows[key] = {"draws": draws, "status": "diverged" if key in diverged else "ok"}
     return rows
 
 
 def test_the_anchors_are_those_that_the_rule_names():
-    first, second = readings.networks(), readings.weights()
-    assert len(first.anchors) == 35 and len(second.anchors) == 20
-    assert {a.method for a in first.anchors} == {"standard", "same_domain", "mmd", "dann", "color_jitter"}
-    assert {a.metric for a in second.anchors} == {"validation"} and {a.label_fraction for a in second.anchors} == {0.01}
-    for anchor, cell in zip(second.anchors, second.configurations):
+    first, second = left_open.networks(), left_open.weights()
+    assert len(first.targets) == 35 and len(second.targets) == 20
+    assert {a.method for a in first.targets} == {"standard", "same_domain", "mmd", "dann", "color_jitter"}
+    assert {a.metric for a in second.targets} == {"validation"} and {a.label_fraction for a in second.targets} == {0.01}
+    for target, cell in zip(second.targets, second.configurations):
         whole = reported.temperature_tables()
         line = whole[(whole.method == cell["method"]) & (whole.tau_alpha == cell["tau_alpha"]) & (whole.tau_beta == cell["tau_beta"])]
-        assert anchor.reported == line[line.metric == "validation"].value.item()
+        assert target.reported == line[line.metric == "validation"].value.item()
 
 
 def test_runs_have_the_size_of_the_design_and_share_what_no_floor_reaches():
-    assert len(readings.runs(readings.NETWORKS, readings.NETWORK_CONFIGURATIONS, readings.NETWORK_SEEDS)) == 280
-    weights = readings.weight_candidates([readings.NETWORKS[0].name])
-    both = readings.runs(weights[:2], readings.WEIGHT_CONFIGURATIONS, [100])
+    assert len(left_open.runs(left_open.NETWORKS, left_open.NETWORK_CONFIGURATIONS, left_open.NETWORK_SEEDS)) == 280
+    weights = left_open.weight_candidates([left_open.NETWORKS[0].name])
+    both = left_open.runs(weights[:2], left_open.WEIGHT_CONFIGURATIONS, [100])
     assert len(both) == 2 * 20 - 2 * 4, "of ten configurations four are above both floors"
     assert {run.protocol.tau_min for run in both} == {0.05, 0.01}
-    assert len({c.name for c in readings.weight_candidates([n.name for n in readings.NETWORKS[:2]])}) == 12
+    assert len({c.name for c in left_open.weight_candidates([n.name for n in left_open.NETWORKS[:2]])}) == 12
 
 
 def test_the_misfit_is_that_of_its_definition():
-    stage, seeds = readings.networks(), (100, 101, 102)
+    stage, seeds = left_open.networks(), (100, 101, 102)
     rows = made_up(NETWORKS, stage, seeds, (0.0, 0.05, -0.02), noise=0.03)
-    comparison = readings.Comparison(stage, {c.name: readings.measured(c, stage, rows, seeds) for c in NETWORKS})
+    comparison = left_open.Comparison(stage, {c.name: left_open.measured(c, stage, rows, seeds) for c in NETWORKS})
     expected = {}
     table = {}
     for candidate in NETWORKS:
-        for a in stage.anchors:
+        for a in stage.targets:
             first = stage.configurations[a.configurations[0]]
             values = [rows[candidate.run(first, s).key]["draws"][str(a.label_fraction)][a.metric] for s in seeds]
             table[candidate.name, a] = (
@@ -66,7 +66,7 @@ def test_the_misfit_is_that_of_its_definition():
             )
     for candidate in NETWORKS:
         z = []
-        for a in stage.anchors:
+        for a in stage.targets:
             pooled = [table[other.name, a] for other in NETWORKS]
             draw = np.mean([d for *_, d in pooled])
             seed = max(0, np.mean([b for _, b, _ in pooled]) - draw / 20)
@@ -77,53 +77,53 @@ def test_the_misfit_is_that_of_its_definition():
 
 
 def test_the_truth_has_a_misfit_of_about_one_and_is_taken_unless_another_is_alike():
-    stage, seeds = readings.networks(), readings.NETWORK_SEEDS + readings.MORE_NETWORK_SEEDS
+    stage, seeds = left_open.networks(), left_open.NETWORK_SEEDS + left_open.MORE_NETWORK_SEEDS
     rows = made_up(NETWORKS, stage, seeds, (0.2, 0.0, 0.0001), noise=0.03)
-    comparison = readings.compared(NETWORKS, stage, rows)
+    comparison = left_open.compared(NETWORKS, stage, rows)
     assert comparison is not None and comparison.n == 2
-    assert readings.two_best(comparison) == (NETWORKS[1].name, NETWORKS[2].name)
-    both = readings.compared(NETWORKS, stage, rows, readings.two_best(comparison))
+    assert left_open.two_best(comparison) == (NETWORKS[1].name, NETWORKS[2].name)
+    both = left_open.compared(NETWORKS, stage, rows, left_open.two_best(comparison))
     assert both is not None and both.n == 6
     assert all(value < 1.3 for value in both.misfits().values())
     assert both.alike() == (NETWORKS[1].name, NETWORKS[2].name), "in the list's order"
     worse = made_up(NETWORKS, stage, seeds, (0.2, 0.1, 0.0), noise=0.03)
-    both = readings.compared(NETWORKS, stage, worse, readings.two_best(comparison))
+    both = left_open.compared(NETWORKS, stage, worse, left_open.two_best(comparison))
     assert both is not None and both.alike() == (NETWORKS[2].name,)
 
 
 def test_nothing_is_compared_while_a_run_lacks_and_a_diverged_one_is_chance():
-    stage, seeds = readings.networks(), readings.NETWORK_SEEDS
+    stage, seeds = left_open.networks(), left_open.NETWORK_SEEDS
     rows = made_up(NETWORKS, stage, seeds, (0.0, 0.0, 0.0))
     lost = NETWORKS[0].run(stage.configurations[0], 101).key
-    assert readings.compared(NETWORKS, stage, {k: v for k, v in rows.items() if k != lost}) is None
-    ill = readings.measured(NETWORKS[0], stage, {**rows, lost: {"status": "diverged"}}, seeds)
+    assert left_open.compared(NETWORKS, stage, {k: v for k, v in rows.items() if k != lost}) is None
+    ill = left_open.measured(NETWORKS[0], stage, {**rows, lost: {"status": "diverged"}}, seeds)
     assert ill.validation[0, 1] == 0.5 and ill.mean[0, 0, 1] == 0.5 and ill.draw[0, 0, 1] == 0.0
 
 
 def test_validation_alone_selects_and_again_in_every_resample():
-    stage, seeds = readings.networks(), readings.NETWORK_SEEDS
+    stage, seeds = left_open.networks(), left_open.NETWORK_SEEDS
     rows = made_up(NETWORKS, stage, seeds, (0.0, 0.0, 0.0))
     second = NETWORKS[0].run(stage.configurations[1], 101).key
     rows[second]["draws"]["0.01"]["validation"] = [0.99] * 20  # the better one on the second seed, worse on both
-    found = readings.measured(NETWORKS[0], stage, rows, seeds)
-    both, other = (found.at(stage.anchors, np.array(s))[0][0] for s in ([0, 1], [1, 1]))
+    found = left_open.measured(NETWORKS[0], stage, rows, seeds)
+    both, other = (found.at(stage.targets, np.array(s))[0][0] for s in ([0, 1], [1, 1]))
     assert both.mean() == pytest.approx(found.mean[0, 0].mean()) or both.mean() == pytest.approx(found.mean[0, 1].mean())
     assert other[0] == found.mean[0, 1, 1]
 
 
 def test_the_choices_written_down_are_those_of_the_committed_rows():
     rows = Store().rows()
-    first = readings.compared(readings.NETWORKS, readings.networks(), rows)
-    if readings.BEST_NETWORKS or first is not None:
-        assert readings.BEST_NETWORKS == readings.two_best(first)
-    both = readings.compared(readings.NETWORKS, readings.networks(), rows, readings.BEST_NETWORKS) if readings.BEST_NETWORKS else None
-    if readings.TAKEN_NETWORKS or both is not None:
-        assert readings.TAKEN_NETWORKS == both.alike()
-    weights = readings.weight_candidates(readings.TAKEN_NETWORKS)
-    second = readings.compared(weights, readings.weights(), rows)
-    if readings.BEST_WEIGHTS or second is not None:
-        assert readings.BEST_WEIGHTS == readings.two_best(second)
-    last = readings.compared(weights, readings.weights(), rows, readings.BEST_WEIGHTS) if readings.BEST_WEIGHTS else None
-    if readings.CHOSEN is not None or last is not None:
+    first = left_open.compared(left_open.NETWORKS, left_open.networks(), rows)
+    if left_open.BEST_NETWORKS or first is not None:
+        assert left_open.BEST_NETWORKS == left_open.two_best(first)
+    both = left_open.compared(left_open.NETWORKS, left_open.networks(), rows, left_open.BEST_NETWORKS) if left_open.BEST_NETWORKS else None
+    if left_open.TAKEN_NETWORKS or both is not None:
+        assert left_open.TAKEN_NETWORKS == both.alike()
+    weights = left_open.weight_candidates(left_open.TAKEN_NETWORKS)
+    second = left_open.compared(weights, left_open.weights(), rows)
+    if left_open.BEST_WEIGHTS or second is not None:
+        assert left_open.BEST_WEIGHTS == left_open.two_best(second)
+    last = left_open.compared(weights, left_open.weights(), rows, left_open.BEST_WEIGHTS) if left_open.BEST_WEIGHTS else None
+    if left_open.CHOSEN is not None or last is not None:
         (taken,) = [c for c in weights if c.name == last.alike()[0]]
-        assert readings.CHOSEN == {**readings.FIXED, **taken.changes}
+        assert left_open.CHOSEN == {**left_open.FIXED, **taken.changes}

@@ -4,8 +4,8 @@ import pytest
 from made_up import frame, standard
 
 from dtcl_core.config import Run
-from dtcl_study import rows
-from dtcl_study.rows import Study
+from dtcl_study import study
+from dtcl_study.study import Study
 
 DW = [Run("dw_pairs", 0.1, 0.5, seed=s, discriminator=kind) for kind in ("global", "batch") for s in range(3)]
 
@@ -13,32 +13,32 @@ DW = [Run("dw_pairs", 0.1, 0.5, seed=s, discriminator=kind) for kind in ("global
 def test_a_seed_is_complete_if_every_configuration_has_it():
     runs = standard(taus=(0.05, 0.1), seeds=range(3))
     there = [run for run in runs if (run.tau_alpha, run.seed) != (0.1, 1)]
-    found = rows.complete(runs, frame(there))
+    found = study.complete(runs, frame(there))
     assert set(found.seed) == {0, 2} and len(found) == 2 * 2 * 3
-    assert rows.complete(runs, frame(runs).iloc[:0]).empty
+    assert study.complete(runs, frame(runs).iloc[:0]).empty
 
 
 def test_each_sigma_and_kind_of_discriminator_is_a_grid_of_its_own():
     runs = [*standard(taus=(0.1,), seeds=range(3)), *standard(taus=(0.1,), seeds=range(3), sigma=25.0)]
-    found = rows.complete(runs, frame(runs[:4]))
+    found = study.complete(runs, frame(runs[:4]))
     assert set(zip(found.sigma, found.seed)) == {(50.0, 0), (50.0, 1), (50.0, 2), (25.0, 0)}
-    found = rows.complete(DW, frame(DW[:4]))
+    found = study.complete(DW, frame(DW[:4]))
     assert set(zip(found.discriminator, found.seed)) == {("global", 0), ("global", 1), ("global", 2), ("batch", 0)}
 
 
 def test_a_method_without_a_discriminator_is_part_of_the_grid_beside_it():
     runs = [*standard(taus=(0.1,), seeds=range(2)), *(r for r in DW if r.discriminator == "global" and r.seed < 2)]
-    found = rows.complete(runs, frame([r for r in runs if (r.method, r.seed) != ("standard", 1)]))
+    found = study.complete(runs, frame([r for r in runs if (r.method, r.seed) != ("standard", 1)]))
     assert set(found.seed) == {0}
 
 
 def test_what_is_left_counts_a_run_once_with_the_first_experiment():
-    found = rows.left(set(), lambda run: False)
+    found = study.left(set(), lambda run: False)
     assert len(found["main_table"]) == 950 and not found["label_fractions"] and not found["temperature"]
     assert sum(map(len, found.values())) == len({run.key for runs in found.values() for run in runs})
     present = {run.key for run in found["main_table"]}
-    again = rows.left(present, lambda run: True)
-    assert not again["main_table"] and rows.left(present, lambda run: False)["main_table"], "a trace is missing"
+    again = study.left(present, lambda run: True)
+    assert not again["main_table"] and study.left(present, lambda run: False)["main_table"], "a trace is missing"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from dtcl_core.checks import checked_choice
 from dtcl_core.config import Run
 from dtcl_core.engine.device import resolve_device
 from dtcl_core.files import check_writable
-from dtcl_core.launch.engines import compute as train
+from dtcl_core.launch.launchers import compute as train
 from dtcl_core.results import Store, default_path
 from dtcl_core.traces import Trace
 
