@@ -58,17 +58,12 @@ def refresh(path: Path) -> None:
 def answer() -> list[str]:
     """The README's answer: a sentence, and Table 1 with what is reported over what is measured."""
     evidence = claims.Evidence()
-    word, seeds = claims.answer(evidence), evidence.grid.seeds
+    verdict, seeds = claims.judged(1, evidence), evidence.grid.seeds
     first = f"**Not judged yet:** the paper's grid is complete on {seeds} of 5 seeds, and fresh seeds follow."
     first += " The settings that the paper leaves open are still a stand-in." if left_open.CHOSEN is None else ""
-    if word != claims.NOT_YET:
-        first = f"**Are the two proposed methods the best two? {word.capitalize()}.** {claims.judged(1, evidence).counts}."
-    fresh = evidence.fresh
-    if len(fresh):
-        rows = fresh[(fresh.label_fraction == 0.01) & (fresh.sigma == 50) & (fresh.discriminator != "batch")]
-    else:
-        rows = evidence.grid.selected()
-    twin = tables.table_1(rows)
+    if verdict.word != claims.NOT_YET:
+        first = f"**Are the two proposed methods the best two? {verdict.said}.** Comparisons with the baselines: {verdict.counts}."
+    twin = tables.twin_of(1)
     heads = ["method", *(f"{c.label}, reported | measured" for c in twin.columns)]
     lines = [f"| {' | '.join(h.replace(' | ', ' / ') for h in heads)} |", "|" + "---|" * len(heads)]
     for i, line in enumerate(twin.lines):

@@ -86,11 +86,13 @@ def say(text: str) -> None:
 class Table:
     """A table of texts: HTML on a page, and beside it the plain, aligned text that nbval compares.
 
+    A cell of the first column without a text belongs to the one above.
+
     Args:
         frame: texts and numbers; its index is not shown. Numbers have three decimals, whole ones none.
         caption: a line above it.
         bold: places (line, column's name) to mark.
-        small: for some places, a second line in small letters.
+        small: for some places, what follows in small letters.
     """
 
     def __init__(
@@ -126,10 +128,13 @@ class Table:
         return f'<div class="dtcl-table"><table>{caption}{body}</table></div>'
 
     def _cell(self, line: int, place: int, name: str) -> str:
-        text = html.escape(str(self.frame.iat[line, place]))
+        text, below = html.escape(self.frame.iat[line, place]), [*self.frame.iloc[line + 1 :, 0], "end"]
+        if place == 0 and not text and line:
+            return ""  # the cell above reaches here
+        span = next(i for i, other in enumerate(below, 1) if other) if place == 0 else 1
         text = f"<b>{text}</b>" if (line, name) in self.bold else text
         small = self.small.get((line, name))
-        return f"<td>{text}{f'<br><small>{html.escape(small)}</small>' if small else ''}</td>"
+        return f"<td{f' rowspan={span}' * (span > 1)}>{text}{f' <small>{html.escape(small)}</small>' if small else ''}</td>"
 
 
 def as_text(value: Any) -> str:

@@ -83,6 +83,12 @@ class Evidence:
         """The main table's grid."""
         return Study("main_table", self.preset, quiet=True)
 
+    @property
+    def shown(self) -> pd.DataFrame:
+        """Rows of Tables 1 and 2, at all label fractions: the frozen configurations on fresh seeds, before those the grid's selected ones."""
+        mine = self.fresh[(self.fresh.sigma == SIGMA) & (self.fresh.discriminator != "batch")]
+        return mine if len(mine) else self.grid.selected(None)
+
     @cached_property
     def heads(self) -> Study:
         """The projector heads' grid."""
@@ -315,6 +321,11 @@ class Verdict:
     contrasts: list[Contrast]
 
     @property
+    def said(self) -> str:
+        """Whether the claim is true, in a word for a page."""
+        return {"holds": "Yes", "partly": "Partly", "fails": "No", "open": "Not told"}.get(self.word, self.word.capitalize())
+
+    @property
     def counts(self) -> str:
         """Such as "8 for, 1 open, 0 against"."""
         states = Counter("open" if c.state == "alike" else c.state for c in self.contrasts if c.counts)
@@ -432,9 +443,3 @@ def judged(number: int, evidence: Evidence | None = None) -> Verdict:
         if claim.number == number:
             return claim.judged(evidence or Evidence())
     raise ValueError(f"there are claims 1 to {len(CLAIMS)}, got {number!r}.")
-
-
-def answer(evidence: Evidence) -> str:
-    """What the front page says of claim 1: yes, partly, no, not told, or not yet run."""
-    word = judged(1, evidence).word
-    return {"holds": "yes", "partly": "partly", "fails": "no", "open": "not told"}.get(word, word)

@@ -365,7 +365,7 @@ def reproduce(options: argparse.Namespace) -> int:
     if kind == "table":
         from . import tables
 
-        heading, more, found = f"Table {number}", {}, tables.twin_frame(f"Table {number}").rename(columns={"mean": "measured"})
+        heading, more, found = f"Table {number}", {}, tables.twin_of(number).frame.rename(columns={"mean": "measured"})
         found["difference"] = found.measured - found.reported
     else:
         from . import claims

@@ -18,7 +18,7 @@ from dtcl_core.methods import METHODS
 
 from . import reported, selection
 from .chapter import Table
-from .claims import NOT_YET, percent, states
+from .claims import NOT_YET, Evidence, percent, states
 from .compare import Interval, accuracy, by_seed, difference
 from .experiments import BASELINES, DOMAIN, ID, OOD, ORACLE, PROPOSED, SHORT, title
 from .reported import SIGMA
@@ -194,29 +194,19 @@ def table_9(rows: pd.DataFrame, sigmas: Sequence[float] = SIGMAS) -> Twin:
     return twin("Accuracy by discriminator and spread.", lines, columns, rows, reported.load("table_9_global_vs_batch"))
 
 
-TWINS = {1: "main_table", 2: "label_fractions", **dict.fromkeys(TEMPERATURE_TABLES, "temperature"), 9: "global_vs_batch"}
-
-
 def twin_of(number: int, preset: str = "paper") -> Twin:
-    """The twin of a table of the paper on the grid's complete seeds.
+    """The twin of a table of the paper: Tables 1 and 2 as `Evidence.shown`, the others on the grid's complete seeds.
 
     Raises:
         ValueError: for a number that no table has.
     """
-    if number not in TWINS:
-        raise ValueError(f"the paper has Tables 1 to 9, got {number!r}.")
-    study = Study(TWINS[number], preset)
+    if number in (1, 2):
+        return (table_1, table_2)[number - 1](Evidence(preset).shown)
     if number in TEMPERATURE_TABLES:
-        return temperature_table(number, study.complete)
-    return {1: table_1, 2: table_2, 9: table_9}[number](study.selected(None))
-
-
-def twin_frame(name: str) -> pd.DataFrame:
-    """`Twin.frame` of a table by its name, such as "Table 1"."""
-    digits = name.lower().removeprefix("table").strip()
-    if not digits.isdigit():
-        raise ValueError(f'unknown table {name!r}: say "Table 1" to "Table 9".')
-    return twin_of(int(digits)).frame
+        return temperature_table(number, Study("temperature", preset).complete)
+    if number == 9:
+        return table_9(Study("global_vs_batch", preset).selected())
+    raise ValueError(f"the paper has Tables 1 to 9, got {number!r}.")
 
 
 def leads(rows: pd.DataFrame, metrics: Sequence[str] = (OOD, ID)) -> pd.DataFrame:

@@ -62,7 +62,7 @@ def test_where_the_papers_means_are_true_its_claims_hold():
     evidence = MadeUp(papers)
     words = {c.number: c.judged(evidence).word for c in CLAIMS if c.number in FRESH}
     assert words == dict.fromkeys(FRESH, "holds")
-    assert claims.answer(evidence) == "yes"
+    assert claims.judged(1, evidence).said == "Yes"
 
 
 def test_where_the_opposite_is_true_they_fail():
@@ -72,7 +72,7 @@ def test_where_the_opposite_is_true_they_fail():
     evidence = MadeUp(opposite)
     words = {c.number: c.judged(evidence).word for c in CLAIMS if c.number in FRESH}
     assert words == dict.fromkeys(FRESH, "fails")
-    assert claims.answer(evidence) == "no"
+    assert claims.judged(1, evidence).said == "No"
 
 
 def test_nothing_is_said_before_the_fresh_seeds_are_there():
@@ -84,7 +84,7 @@ def test_nothing_is_said_before_the_fresh_seeds_are_there():
         if claim.number in FRESH:
             verdict = claim.judged(evidence)
             assert verdict.word == verdict.counts == claims.NOT_YET
-    assert claims.answer(evidence) == claims.NOT_YET
+    assert claims.judged(1, evidence).said == "Not yet run"
 
 
 @pytest.mark.parametrize(("number", "count"), [(1, 16), (2, 6), (3, 4), (4, 12), (5, 36), (6, 18), (9, 6), (15, 8)])
