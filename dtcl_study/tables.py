@@ -110,12 +110,12 @@ class Twin:
                 above[column.label] = "–" if told is None else f"{told:.3f}"
                 below[column.label] = f"{ours.mean:.3f}" if ours.n else "–"
                 if ours.n > 1:
-                    small[2 * i + 1, column.label] = f"{ours.low:.3f} to {ours.high:.3f}"
+                    small[2 * i + 1, column.label] = f"{ours.low:.3f}–{ours.high:.3f}"
                 bold |= {(2 * i, column.label)} if self.best(self.reported, j) == i else set()
                 bold |= {(2 * i + 1, column.label)} if self.best(means, j) == i else set()
             records += [above, below]
         alone = max((i.n for i in self.measured.values()), default=0) < 2
-        caption = f"{self.caption} Measured: {'one seed at most' if alone else 'mean over seeds with 95 % interval'}, {self.seeds}."
+        caption = f"{self.caption} Measured: {'one seed at most' if alone else 'mean and 95 % interval'}, {self.seeds}."
         return Table(pd.DataFrame(records), caption, bold, small)
 
 
