@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from . import encoder_files
 from .config import METRICS, REVISION, Run, protocol_hash
 from .data import LABEL_FRACTIONS
 from .encoder import Encoder
-from . import encoder_files
 from .files import check_writable, write_whole
 from .traces import Trace
 

@@ -13,7 +13,6 @@ from dtcl_core.checks import checked_choice
 from dtcl_core.config import Run
 from dtcl_core.engine.device import resolve_device
 from dtcl_core.files import check_writable
-from dtcl_core.launch.launchers import compute as train
 from dtcl_core.results import Store, default_path
 from dtcl_core.traces import Trace
 
@@ -70,6 +69,8 @@ class Study:
             print(PRESETS[preset].caution)
         self.store = store_of(preset)
         if compute:
+            from dtcl_core.launch.launchers import compute as train  # takes a while to import, and pages mostly read
+
             train(self.runs, self.store, device, record=wants_trace)
 
     @cached_property

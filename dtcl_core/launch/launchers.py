@@ -8,9 +8,7 @@ from typing import Any
 from ..checks import checked_choice
 from ..config import Run
 from ..results import Store
-from . import cluster, local
-
-LAUNCHERS = ("local", "ray")
+from . import LAUNCHERS, cluster, local
 
 
 def compute(
