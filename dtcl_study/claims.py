@@ -35,6 +35,8 @@ from .study import Study
 LIKE = 0.02  # accuracies that differ by less are alike
 HIGH = 0.90
 NOT_YET = "not yet run"
+
+
 def percent(share: float) -> str:
     """A share as text.
 

@@ -7,6 +7,7 @@ before any work), 3 undecided, 130 stopped. Functions import what takes seconds 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import re
@@ -356,8 +357,6 @@ def freeze(options: argparse.Namespace) -> int:
 
 def reproduce(options: argparse.Namespace) -> int:
     """Print a table or a claim of the paper, reported beside measured."""
-    import gc
-
     import pandas as pd
 
     gc.disable()  # thousands of rows are read, and none is let go: looking for garbage takes a fifth of the time

@@ -1,18 +1,17 @@
-"""What trained encoders know: where images lie in the embedding, and whether hiding the domain goes with digits told.
+"""What trained encoders know: where images lie in the embedding.
 
 Encoders are those kept beside rows (`Store.encoder`), so nothing here trains.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 import pandas as pd
 import torch
-from scipy import stats
 from torch.nn.functional import normalize
 
 from dtcl_core.config import Run
@@ -20,8 +19,6 @@ from dtcl_core.data import SPLITS, ColoredDigits
 from dtcl_core.encoder import Encoder
 from dtcl_core.methods import ALL_METHODS
 from dtcl_core.results import Store
-
-from .compare import Interval
 
 COMPARED = ("test_id", "test_ood")  # splits on a picture: held-out digits in the training colours, and in the one never seen
 SHOWN, CHUNK = 150, 1024  # images of a split on a picture, and that an encoder sees at once
@@ -98,36 +95,3 @@ def distances(encoder: Encoder, run: Run, count: int | None = None) -> pd.DataFr
         gathered = float(normalize(z, dim=1).mean(0).norm())
         lines.append((split, float(z.norm(dim=1).mean()), away / unit if unit else np.nan, gathered))
     return pd.DataFrame(lines, columns=["split", "norm", "distance", "gathered"])
-
-
-def association(rows: pd.DataFrame, gained: Sequence[str] = ("test_ood", "test_id")) -> pd.DataFrame:
-    """Does hiding the domain help? Correlations over runs of D-Test-ID with the accuracies of digits.
-
-    Args:
-        rows: a line a run, with method, d_test_id and the accuracies `gained`; at one label fraction.
-
-    Returns:
-        Columns: metric, runs ("all but the oracle", "the same, within methods": each run less its method's mean, then the titles of
-        methods), r, low, high (Fisher's, which takes runs for independent; those of one seed share their images) and n.
-    """
-    lines, hidden = [], "d_test_id"
-    oracles = {name for name, method in ALL_METHODS.items() if method.oracle}  # sees other colours, whatever it hides
-    for metric in gained:
-        both = rows[["method", hidden, metric]].dropna().reset_index(drop=True)
-        numbers = both[[hidden, metric]]
-        plain = numbers[~both.method.isin(oracles)]
-        within = plain - plain.groupby(both.method[plain.index]).transform("mean")
-        by_method = [(m.title, numbers[both.method == name]) for name, m in ALL_METHODS.items() if name in set(both.method)]
-        for name, pairs in [("all but the oracle", plain), ("the same, within methods", within), *by_method]:
-            if len(pairs):
-                lines.append((metric, name, *correlation(pairs[hidden], pairs[metric])))
-    return pd.DataFrame(lines, columns=["metric", "runs", "r", "low", "high", "n"])
-
-
-def correlation(x: pd.Series, y: pd.Series, confidence: float = 0.95) -> Interval:
-    """Pearson's correlation with Fisher's interval; NaN where fewer than four pairs or a constant leave none."""
-    n = len(x)
-    if n < 4 or min(x.nunique(), y.nunique()) < 2:
-        return Interval(np.nan, np.nan, np.nan, n)
-    low, high = (found := stats.pearsonr(x, y)).confidence_interval(confidence)
-    return Interval(float(found.statistic), float(low), float(high), n)

@@ -158,3 +158,10 @@ def test_the_study_names_its_modules_in_their_order():
     named = re.findall(r"`(\w+)`", ast.get_docstring(ast.parse(PATHS["dtcl_study"].read_text())))
     modules = {name.partition(".")[2] for name in PATHS if name.startswith("dtcl_study.")} - {"__main__", "console"}
     assert modules <= {*named}
+
+
+@pytest.mark.parametrize(("package", "most"), [("dtcl_core", 8500), ("dtcl_study", 3500)])
+def test_the_packages_stay_small(package, most):
+    """Blank lines and C++ included: who needs more room takes something out, or puts on a page what only that page needs."""
+    files = [path for kind in ("*.py", "*.cpp") for path in (ROOT / package).rglob(kind)]
+    assert sum(len(path.read_text().splitlines()) for path in files) <= most

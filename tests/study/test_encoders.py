@@ -1,5 +1,4 @@
 import numpy as np
-import pandas as pd
 import pytest
 import torch
 from sklearn.decomposition import PCA
@@ -67,16 +66,3 @@ def test_kept_are_the_runs_of_one_configuration_whose_files_are_here(tmp_path, m
     found = encoders.kept([lost, run, other, again], store)
     assert list(found) == ["standard"] and [r for r, _ in found["standard"]] == [run, again]
     assert all(isinstance(encoder, Encoder) for _, encoder in found["standard"])
-
-
-def test_association_leaves_the_oracle_out_and_tells_methods_apart():
-    x = np.linspace(0.5, 1, 10)
-    lines = {"standard": (x, 1 - x, 0.9), "mmd": (x - 0.4, 0.4 - x, 0.9), "color_jitter": (x, x, x)}
-    rows = [pd.DataFrame({"method": m, "d_test_id": d, "test_ood": o, "test_id": i}) for m, (d, o, i) in lines.items()]
-    found = encoders.association(pd.concat(rows)).set_index(["metric", "runs"])
-    assert found.loc[("test_ood", "the same, within methods"), "r"] == pytest.approx(-1)
-    together = found.loc[("test_ood", "all but the oracle")]
-    assert together.n == 20 and -1 < together.low < together.r < together.high < 1
-    assert np.isnan(found.loc[("test_id", "Standard CL"), "r"]), "a constant"
-    assert found.loc[("test_ood", "Standard CL w/ Color Jitter"), "r"] == pytest.approx(1)
-    assert encoders.association(rows[0][:0]).empty
