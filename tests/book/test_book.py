@@ -391,6 +391,13 @@ def test_a_page_shows_the_rows_of_the_store_as_it_is_when_it_is_built(tmp_path, 
         assert re.findall(r"on average (\d\.\d+)", (tmp_path / "_build/html/chapter.html").read_text()) == [shown]
 
 
+def test_the_six_lines_run():
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "book/losses_at_a_glance.md").read_text(), flags=re.DOTALL)
+    space = {}
+    exec(block, space)
+    assert space["loss"].isfinite() and len([line for line in block.splitlines() if line]) == 6
+
+
 @pytest.mark.parametrize("page", ["intro", "trust", "execution"])
 def test_the_code_of_a_page_in_markdown_runs(page, monkeypatch):
     monkeypatch.chdir(ROOT / "book")
