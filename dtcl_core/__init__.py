@@ -12,7 +12,7 @@ described       the core      `config` (what a run is), `checks` (of values that
 trained         the core      `data`, `augment` (views), `encoder`, `losses`, `methods` (which loss is which), `logistic`
                               and `discriminator` (solvers), `keyed` (randomness), `pretrain`, `evaluate`
 ..              `engine`      `networks` and `groups` (of a stack of runs), `streams` (views, made once for runs that
-                              share them), `embedding`, `device`, `native` and `trunk` (a CPU's own operators),
+                              share them), `embedding`, `device`, `native` (C++ for CPUs) and `trunk` (autograd around it),
                               `recorder` (of temperatures), `checkpoint`, `provenance`
 ..              `launch`      `launchers` (which of the two: `local`, this machine, or `cluster`, Ray), `rows` (of a
                               trained stack), `progress` (and time left), `selfcheck` (is this machine sound?)
@@ -24,7 +24,7 @@ in your project `nn`          the losses as `modules`; `weigher` (which pairs sh
                               several processes), `inputs` (checks), `metric_learning` (an adapter)
 =============== ============= ========================================================================================
 
-Imports run one way: `results` never reaches what trains, and `nn` needs torch and numpy alone.
+Imports run one way: `results` never reaches `pretrain` or `evaluate`, and `nn` needs torch and numpy alone.
 """
 
 from __future__ import annotations

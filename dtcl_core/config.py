@@ -31,7 +31,7 @@ TAU_ALPHAS = (0.05, 0.075, 0.1, 0.125, 0.15, 0.175, 0.2, 0.25, 0.5, 1.0)  # the 
 TAU_BETAS = (0.1, 0.25, 0.5, 1.0)
 LAMBDAS = (0.01, 0.1, 1.0, 5.0)
 SIGMAS = (0.0, 25.0, 50.0, 75.0, 150.0)
-# Hyperparameters a cell may set, in the order in which grids and selection compare them.
+# Hyperparameters of a method, in the order in which grids and selection compare them.
 HYPERPARAMETERS = ("tau_alpha", "tau_beta", "lambda_")
 METRICS = ("validation", "test_id", "test_ood", "d_test_id")  # what is measured of a run; `evaluate` says how
 
@@ -99,8 +99,8 @@ class Protocol(Checked):
     runs other keys.
 
     Some things the paper leaves open are fixed in the code: both views pass the encoder as one batch (one batch norm over
-    both); a batch-level discriminator is fitted on both views, one fitted on views sees the anchor's; training and Test-ID
-    images alternate between the domains, which balances them exactly; a digit keeps its colour throughout; MMD is squared, in
+    both); a batch-level discriminator is fitted on both views, a global one with `discriminator_inputs="augmented"` on the anchor's;
+    training and Test-ID images alternate between the domains, which balances them exactly; a digit keeps its colour throughout; MMD is squared, in
     its biased estimate, with a sum of Gaussian kernels; the adversary of DANN is linear, starts at zero and takes a step of
     its own Adam with each of the encoder's, at a learning rate that decays alike; Adam and batch norm keep PyTorch's other
     defaults; one coin decides all four operations of colour jitter for a view, whose order is drawn for each image.
@@ -257,13 +257,13 @@ def stored_protocol(text: str) -> Protocol:
 
 @dataclass(frozen=True)
 class Run(Checked):
-    """One pre-training: a method with its hyperparameters, a colour spread and a seed, under a protocol.
+    """One pre-training and its probes: a method with its hyperparameters, a colour spread and a seed, under a protocol.
 
     Args:
         method: a name in `methods.ALL_METHODS`.
         tau_alpha: the base temperature (for methods with one temperature: the temperature), > 0.
         tau_beta: how strongly w_ij moves the temperature, >= 0; domain-weighted methods only.
-        lambda_: weight of the penalty, >= 0; MMD and DANN only.
+        lambda_: strength, >= 0, for the methods that use it: MMD, DANN, MACL and iSogCLR.
         sigma: standard deviation of the colours in a domain, >= 0.
         seed: seed of data and initial weights, an integer >= 0.
         discriminator: "global" (default) or "batch"; domain-weighted methods only.

@@ -5,7 +5,7 @@ content, and it never changes. So writers cannot collide, and folders of several
 line that is not as it was written is named in a warning, and the line is left out.
 
 Of several rows with one key, a finished one wins over a diverged one, then the older one, then the one whose digest sorts
-first. Rows of one key that disagree are named in a warning (`Store.conflicts`); somebody has to delete the wrong one.
+first. Rows of one key that disagree are named in a warning (`Store.conflicts`): retrain the run (`dtcl audit`), and delete the file that is wrong.
 """
 
 from __future__ import annotations

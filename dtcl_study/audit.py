@@ -39,7 +39,8 @@ def audit(
     Args:
         store, count: whose rows, and how many are picked.
         device: where they are retrained.
-        seed, max_epochs: of the pick, None picks anew; only of runs with at most so many epochs.
+        seed: of the random pick; None: another one each time.
+        max_epochs: only runs up to this length are picked.
         exact: pick only rows that must be identical: of this code, such a machine, as many threads, whole stacks.
         options: see `retrained`, also for what is returned.
 

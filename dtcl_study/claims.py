@@ -1,9 +1,9 @@
-"""The paper's fifteen claims as data, and one rule that judges each.
+"""The paper's fifteen claims as data, and one rule that judges all but claim 9, which says that there is no trend.
 
 A *contrast* is the mean over seeds of a paired difference, signed so that positive supports the claim. It is *for* the claim if its 95 % interval lies
 above zero, *against* it if its interval at 1 - 0.05/m lies below (m: the claim's contrasts), else *open*; it is *alike* if its 90 %
 interval lies within 0.02 of zero. A claim *holds* if all its contrasts are for it, *fails* if one is against it, holds *partly* if
-none is against it and at least half are for it; else it is *open*. Some claims are judged otherwise, and say so.
+none is against it and at least half are for it; else it is *open*.
 
 Fresh contrasts compare frozen configurations on fresh seeds, grid contrasts the complete seeds of the grid. 1 % of labels and sigma 50
 unless said.
@@ -62,7 +62,7 @@ class Evidence:
     """The rows that claims look at: frozen configurations on fresh seeds, and the grids.
 
     Args:
-        preset: whose rows; verdicts are given in "paper" only.
+        preset: whose rows.
     """
 
     settled = left_open.CHOSEN is not None  # no verdict rests on rows of a stand-in for the settings that are to be chosen
@@ -87,7 +87,7 @@ class Evidence:
 
     @property
     def shown(self) -> pd.DataFrame:
-        """Rows of Tables 1 and 2, at all label fractions: the frozen configurations on fresh seeds, before those the grid's selected ones."""
+        """Rows of Tables 1 and 2, at all label fractions: the frozen configurations on fresh seeds; until there are some, what the grid selects."""
         mine = self.fresh[(self.fresh.sigma == SIGMA) & (self.fresh.discriminator != "batch")]
         return mine if len(mine) else self.grid.selected(None)
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from dtcl_core import __version__
 from dtcl_core.checks import closest
 
-from .console import STOPPED, interrupts_held, steady_output, stop_requests
+from .terminal import STOPPED, interrupts_held, steady_output, stop_requests
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -160,7 +160,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def check_store(named: str | None, command: str) -> None:
-    """Raise ValueError unless the folder of results that --results or $DTCL_RESULTS names, if any, is one for a command."""
+    """Raise ValueError if --results or $DTCL_RESULTS names no folder; for `run` it may be one that does not exist yet."""
     given_by = "--results" if named is not None else "DTCL_RESULTS"
     folder = named if named is not None else os.environ.get("DTCL_RESULTS") or None
     if folder == "":
@@ -272,7 +272,7 @@ def described(found: dict[str, Any]) -> list[str]:
         time = "?" if line["seconds_left"] is None else readable_time(line["seconds_left"])
         hours = "?" if line["core_hours"] is None else f"{line['core_hours']:.1f}"
         said.append(form.format(*counts, seeds, line["to_train"], time, hours))
-    said.append("Seeds are complete that every configuration has. A run that several experiments ask for is to train in the first.")
+    said.append("A seed is complete when every configuration has a row on it. Runs that several experiments share count under the first.")
     if found["seconds_an_image"] is None:
         return [*said, f"There is no telling how long the rest takes: {found['pace_of']}."]
     epoch = found["seconds_an_image"] * Protocol().split_sizes[0]
@@ -377,7 +377,7 @@ def reproduce(options: argparse.Namespace) -> int:
         more = {"says": claims.CLAIMS[number - 1].says, "verdict": verdict.word, "counts": verdict.counts}
         heading = f"Claim {number}: {more['says']}\nVerdict: {verdict.word} ({verdict.counts})"
         lines = [(c.label, *c.interval, c.state) for c in verdict.contrasts]
-        found = pd.DataFrame(lines, columns=["contrast", "difference", "low", "high", "n", "says"])
+        found = pd.DataFrame(lines, columns=["contrast", "difference", "low", "high", "n", "state"])
     if options.json:
         print(as_json({"what": f"{kind} {number}", **more, "lines": found.to_dict("records")}))
     else:
@@ -423,7 +423,8 @@ def performed(arguments: Sequence[str]) -> int:
     except ModuleNotFoundError as missing:
         if (missing.name or "dtcl").startswith("dtcl"):
             raise
-        print(f'error: this needs {missing.name}, which the losses do not: pip install ".[study]" in a clone.', file=sys.stderr)
+        told = f'this needs {missing.name}, which is not installed: pip install ".[study]" in a clone. The losses alone do not need it.'
+        print(f"error: {told}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)

@@ -11,7 +11,7 @@ from scipy import stats
 
 
 class Interval(NamedTuple):
-    """A mean over `n` seeds with the ends of its interval; NaN where there is no seed, and for the ends where there is one."""
+    """A mean over `n` seeds with the ends of its interval; without a seed all are NaN, with one the ends are."""
 
     mean: float
     low: float

@@ -1,8 +1,8 @@
 """Every table and figure as a named list of runs.
 
 An experiment says which runs it needs and trains nothing. Tables share runs by sharing keys: a run is trained once for all of them.
-Each comes in three presets: `smoke` (seconds, shows that everything works and nothing else), `laptop` (short runs of a sub-grid) and
-`paper` (the paper's grid in full).
+Each comes in three presets: `smoke` (seconds, shows that everything works and nothing else), `laptop` (short runs of a part) and `paper`
+(full runs: the paper's grid, or what stands beside it).
 
 Runs of *frozen selections* (`fresh`, `choices`) exist once a selection is frozen in a file of `frozen/`; see `selection.freeze`.
 """
@@ -55,7 +55,7 @@ PRESETS = {
         2, 1, "real training on a fifth of the images, in seconds", {"split_sizes": (1386, 231, 231, 462)},
         "Smoke runs train for a few steps, to show that all works; methods may come out alike, and no number means anything.",
     ),
-    "laptop": Preset(3, 100, "short runs of a sub-grid, hours on a CPU at most"),
+    "laptop": Preset(3, 100, "short runs of a part of the grid, up to an hour on two CPU cores"),
     "paper": Preset(SEEDS, 400, "the paper's grid"),
 }
 
@@ -185,7 +185,7 @@ def other_choices() -> dict[str, tuple[dict[str, Any], tuple[str, ...]]]:
 
 
 def choices(preset: str) -> list[Setting]:
-    """Each of `other_choices` alone, in the frozen configurations at sigma 50; in smoke and laptop in the presets' own."""
+    """Each of `other_choices` alone, in the frozen configurations at sigma 50; in smoke and laptop in a configuration of two methods."""
     if preset == "paper":
         chosen = [c for s in frozen() for c in s["configurations"] if c["sigma"] == SIGMA and c.get("discriminator") != "batch"]
         seeds = {"seeds": range(FRESH_SEED, FRESH_SEED + FRESH_SEEDS_ELSEWHERE)}
@@ -222,7 +222,8 @@ class Experiment:
     @property
     def methods(self) -> tuple[str, ...]:
         """The methods it compares."""
-        return tuple(dict.fromkeys(setting["method"] for setting in self.settings("paper"))) or tuple(METHODS)
+        listed = [run.method for run in self.listed(Protocol())] if self.listed else []
+        return tuple(dict.fromkeys([*(setting["method"] for setting in self.settings("paper")), *listed])) or tuple(METHODS)
 
     def runs(
         self,
@@ -252,6 +253,8 @@ class Experiment:
         shared = replace(Protocol(), **{**size.changes, "epochs": size.epochs if epochs is None else epochs})
         chosen = self._chosen(methods)
         if self.listed is not None and preset == "paper":
+            if given := [name for name, value in (("seeds", seeds), ("sigma", sigma), ("tau_alpha", tau_alpha)) if value is not None]:
+                raise ValueError(f"the runs of {self.name} are listed one by one: {given[0]} cannot be changed in the preset paper.")
             return [run for run in self.listed(shared) if run.method in chosen]
         settings = [setting for setting in self.settings(preset) if setting["method"] in chosen]
         if sigma is not None:

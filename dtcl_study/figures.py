@@ -1,4 +1,4 @@
-"""Every figure of the book, from data frames; `style` says how they look.
+"""The figures of the book's results, from data frames; `style` says how they look.
 
 Each function returns a figure as wide as the text. `metrics` are columns with accuracies (fractions), a panel each; intervals are Student's
 95 % over seeds. Without rows a panel says "not yet run".
@@ -25,13 +25,14 @@ from dtcl_core.methods import ALL_METHODS, METHODS
 from dtcl_core.traces import Trace
 
 from .compare import Interval, accuracy
+from .experiments import title
 from .style import (
-    GRAY, INK, METRIC_TITLES, PAIRS, PALE, SELECTED, WIDTH, Look, handle, look, method_handles, n_said, title, wrapped,
+    GRAY, INK, METRIC_TITLES, PAIRS, PALE, SELECTED, WIDTH, Look, handle, look, method_handles, n_said, wrapped, wrapped_title,
 )  # fmt: skip
 
 REPORTED: dict[str, Any] = {"marker": "D", "linestyle": "", "markerfacecolor": "none", "markersize": 4.5}
 HEADS = {"linear": ("linear head", "white"), "mlp": ("MLP head", INK)}  # what a kind is called, and the face of its mark
-KINDS = {"same_domain": "pairs of one domain", "cross_domain": "pairs across domains"}
+PAIR_NAMES = {"same_domain": "pairs of one domain", "cross_domain": "pairs across domains"}
 BEYOND = "_beyond"  # what tells an arrow at the end of a panel from other lines
 
 
@@ -127,7 +128,7 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
         reported: method, metric, value.
     """
     order = _present(rows.method, reported.method)
-    figure, axes = _columns([title(m, 16) for m in order], metrics, 1.4 + 0.42 * max(len(order), 1))
+    figure, axes = _columns([wrapped_title(m, 16) for m in order], metrics, 1.4 + 0.42 * max(len(order), 1))
     counts: list[int] = []
     for axis, metric in zip(axes, metrics):
         paper = reported[reported.metric == metric]
@@ -269,7 +270,7 @@ def scatter(runs: pd.DataFrame, means: pd.DataFrame, chosen: pd.DataFrame, metri
         chosen: the same, of the selected configurations.
     """
     order = _present(means.method) or list(METHODS)
-    figure, axes = _columns([title(m, 16) for m in order], metrics, 1.3 + 0.55 * len(order))
+    figure, axes = _columns([wrapped_title(m, 16) for m in order], metrics, 1.3 + 0.55 * len(order))
     for axis, metric in zip(axes, metrics):
         axis.set_xlim(*_limits([*runs[metric], *means[metric]], ()))
         for place, method in enumerate(order):
@@ -374,7 +375,7 @@ def temperature_lines(trace: Trace | None, tau_alpha: float, seeds: int) -> Figu
         tau_alpha: drawn as a line.
     """
     figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 4.8), sharex=True, layout="constrained")
-    panels = [(axes[0], None, INK), *((axes[1], kind, PAIRS[kind]) for kind in KINDS)]
+    panels = [(axes[0], None, INK), *((axes[1], kind, PAIRS[kind]) for kind in PAIR_NAMES)]
     for axis, kind, color in panels:
         if trace is None or trace.counts is None:
             continue
@@ -389,7 +390,7 @@ def temperature_lines(trace: Trace | None, tau_alpha: float, seeds: int) -> Figu
         if not axis.collections:
             _not_yet(axis)
     axes[-1].set_xlabel("epoch")
-    colors = {"all pairs": INK, **{name: PAIRS[kind] for kind, name in KINDS.items()}}
+    colors = {"all pairs": INK, **{name: PAIRS[kind] for kind, name in PAIR_NAMES.items()}}
     keys = [handle(name, color, "", linestyle="-", linewidth=2.2) for name, color in colors.items()]
     _legend(figure, keys, [seeds], "line: median; band: 5 to 95 % of pairs; ", " together", 3)
     return figure
@@ -407,7 +408,7 @@ def temperature_ridges(trace: Trace | None, tau_alpha: float, seeds: int, ridges
     height = 0.5 * len(shown) + 1.1
     figure, axes = plt.subplots(len(shown), 1, figsize=(WIDTH, height), sharex=True, squeeze=False)
     for axis, epoch in zip(axes[:, 0], shown):
-        for place, (kind, name) in enumerate(KINDS.items()):
+        for place, (kind, name) in enumerate(PAIR_NAMES.items()):
             if trace is None or recorded is None:
                 continue
             counts, centers = recorded[epoch - 1, place], (trace.edges[1:] + trace.edges[:-1]) / 2
@@ -435,7 +436,7 @@ def embeddings(pictures: Mapping[str, tuple[pd.DataFrame, float]]) -> Figure:
     """Where green digits go: a row a method, left the training colours alone, right the same plane with the green digits.
 
     Args:
-        pictures: by method, what `encoders.picture` gives: columns split, digit, color, x, y; and the share of variance in the plane.
+        pictures: by method, what `embeddings.picture` gives: columns split, digit, color, x, y; and the share of variance in the plane.
     """
     count = max(len(pictures), 1)
     size = (WIDTH, 0.35 + 1.45 * count)
@@ -454,7 +455,7 @@ def embeddings(pictures: Mapping[str, tuple[pd.DataFrame, float]]) -> Figure:
         _digits_at(right, seen, ["0.82"] * len(seen))
         unseen = points[points.split == "test_ood"]
         _digits_at(right, unseen, list(unseen.color))
-        left.set_ylabel(f"{title(method, 17)}\n{100 * share:.0f} % of variance", fontsize=7.5)
+        left.set_ylabel(f"{wrapped_title(method, 17)}\n{100 * share:.0f} % of variance", fontsize=7.5)
     return figure
 
 

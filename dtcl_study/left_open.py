@@ -11,12 +11,12 @@ No test accuracy of a proposed method enters, and no difference between one and 
 
 *Misfit* of a candidate: z = (our mean - reported) / sqrt((seed^2 + draw^2) / 5 + seed^2 / n + draw^2 / (20 n)) at each target, for n
 seeds of ours with 20 draws of labels each and five of the paper's with one; the misfit is the root mean square of ``min(|z|, 4)``. Under
-the authors' own settings it would be about one. draw^2 is the variance between draws of a seed, seed^2 that between seeds' means
-less draw^2 / 20, at least 0; both are pooled over the candidates compared. A run that diverged counts as chance.
+the authors' own settings it would be about one. draw^2 is the variance between draws of a seed. seed^2 is the variance between
+seeds' means less draw^2 / 20, at least 0. Both are pooled over the candidates compared. A run that diverged counts as chance.
 
 *Stages.* All candidates of a stage are compared on its first seeds; the two with the smallest misfits get more seeds and are compared
 on all of theirs. Two candidates are *alike* unless nine in ten resamples of the seeds put the same one first. Of candidates alike
-with the best the first in the list is taken. Are two networks alike, the second stage has its candidates under both.
+with the best the first in the list is taken. If two networks are alike, the second stage tries its candidates under each.
 
 *Seen before.* The full grid and fresh seeds of all methods at commit 3140e7a (colours clipped, crops from 0.08, dropout 0.1, a solved
 discriminator, both floors, the domain probe on all images); an earlier comparison of single changes, in which Standard CL without
@@ -48,7 +48,7 @@ NETWORK_SEEDS, MORE_NETWORK_SEEDS = (100, 101), (102, 103, 104, 105)
 WEIGHT_SEEDS, MORE_WEIGHT_SEEDS = (100, 101, 102, 103), (104, 105, 106, 107)
 HIGHER_FLOOR, LOWER_FLOOR = 0.05, 0.01
 
-FIXED: Mapping[str, Any] = {
+BASE: Mapping[str, Any] = {
     "color_clipping": "clip",
     "crop_scale": (0.08, 1.0),
     "dropout": 0.1,
@@ -86,7 +86,7 @@ class Candidate:
 
     Attributes:
         name: how pages call it.
-        changes: fields of `Protocol`, beside `FIXED`.
+        changes: fields of `Protocol`, over `BASE`.
     """
 
     name: str
@@ -94,10 +94,10 @@ class Candidate:
 
     @cached_property
     def protocol(self) -> Protocol:
-        return Protocol(**{**FIXED, **self.changes})
+        return Protocol(**{**BASE, **self.changes})
 
     def run(self, configuration: Configuration, seed: int, sized: Protocol | None = None) -> Run:
-        """A run of this candidate. Where no floor can matter (Eq. 3 stays above both), the higher is written, so that candidates share it."""
+        """A run of this candidate; where Eq. 3 stays above both floors `tau_min` changes nothing, and is the higher, so that candidates share runs."""
         changes: dict[str, Any] = {}
         lowest = configuration["tau_alpha"] - configuration.get("tau_beta", 0.0) / 2
         if lowest >= HIGHER_FLOOR - 1e-9:
@@ -166,7 +166,7 @@ def settings(preset: str) -> list[dict[str, Any]]:
     """The experiment's settings in smoke and laptop: two networks, one configuration a method."""
     first = {configuration["method"]: configuration for configuration in reversed(NETWORK_CONFIGURATIONS)}
     return [
-        {**configuration, "sigma": SIGMA, "protocol": {**FIXED, **network.changes}}
+        {**configuration, "sigma": SIGMA, "protocol": {**BASE, **network.changes}}
         for network in NETWORKS[:2]
         for configuration in reversed(first.values())
     ]

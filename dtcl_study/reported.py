@@ -7,7 +7,7 @@ from importlib import resources
 
 import pandas as pd
 
-SIGMA, SEEDS = 50.0, 5  # of its tables, and behind each of its numbers
+SIGMA, SEEDS = 50.0, 5  # of Tables 1 to 8, and behind each number
 CHANCE = 0.5  # the accuracy of guessing one of two digits or domains
 
 

@@ -107,7 +107,8 @@ def freeze(name: str, frame: pd.DataFrame, folder: Path) -> Path:
         folder: where it goes.
 
     Raises:
-        ValueError: if there is no complete seed, or the file exists: a frozen selection is never changed.
+        ValueError: if the file exists or a method is frozen already (a frozen selection is never changed), the settings are not chosen, no
+            seed is complete, or fewer than five are at sigma 50.
     """
     target = folder / f"{name}.json"
     if target.exists():
@@ -130,13 +131,13 @@ def freeze(name: str, frame: pd.DataFrame, folder: Path) -> Path:
 
 
 def strategies(frame: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
-    """Ways to select a configuration, and what each gives: the means of the accuracies over seeds.
+    """Ways to select a configuration, and what each gives.
 
     The ways, by what is largest: validation accuracy (the held-out colour, the paper's way), Test-ID accuracy (held-out digits), minus the
     distance of D-Test-ID from one half, the mean of the first two less that distance, and Test-OOD accuracy (an oracle).
 
     Returns:
-        A line a context and way: the columns of `CONTEXT`, way, seed, and each metric of the configuration selected on the other seeds.
+        A line a context, way and seed: the columns of `CONTEXT`, way, seed, and each metric of the configuration selected on the other seeds.
     """
     rows = frame[frame.label_fraction == FRACTION]
     score = {

@@ -1,6 +1,6 @@
 """How figures look: a colour and a mark for each method, the width of the text, and how a figure is written to a file.
 
-Colours of `METHODS` belong to methods and to nothing else. All that is no method is drawn in ink and grays, what is selected in
+Colours of `LOOKS` belong to methods and to nothing else. All that is no method is drawn in ink and grays, what is selected in
 `SELECTED`, and kinds of pairs in `PAIRS`.
 """
 
@@ -30,7 +30,7 @@ class Look(NamedTuple):
 
 # Found by search: the seven of the paper are at least 24 apart in CIE L*a*b* for colour-blind eyes too, and so are the last three, the
 # first and the proposed, which other chapters show together. The proposed methods have the two strongest.
-METHODS = {
+LOOKS = {
     "standard": Look("#222222", "o"),
     "same_domain": Look("#2DBB72", "s"),
     "mmd": Look("#DA80E6", "^"),
@@ -80,12 +80,12 @@ def use_style() -> None:
 
 def look(method: str) -> Look:
     """A method's colour and marker everywhere."""
-    return METHODS.get(method, OTHER)
+    return LOOKS.get(method, OTHER)
 
 
-def title(method: str, letters: int | None = None) -> str:
+def wrapped_title(method: str, letters: int) -> str:
     """A method's name as the paper's tables have it, in lines of at most so many letters."""
-    return wrapped(experiments.title(method), letters or 99)
+    return wrapped(experiments.title(method), letters)
 
 
 def wrapped(text: str, letters: int) -> str:
@@ -100,7 +100,7 @@ def handle(label: str, color: str = INK, marker: str = "o", **options: Any) -> L
 
 def method_handles(methods: Iterable[str]) -> list[Line2D]:
     """An entry of a legend for each method."""
-    return [handle(title(m), look(m).color, look(m).marker, markersize=look(m).size) for m in methods]
+    return [handle(experiments.title(m), look(m).color, look(m).marker, markersize=look(m).size) for m in methods]
 
 
 def n_said(counts: Iterable[float], of: str = "") -> str:

@@ -48,7 +48,7 @@ def settled(patch):
     patch(left_open, "BEST_NETWORKS", tuple(n.name for n in left_open.NETWORKS[:2]))
     patch(left_open, "TAKEN_NETWORKS", (left_open.NETWORKS[0].name,))
     patch(left_open, "BEST_WEIGHTS", tuple(w.name for w in left_open.WEIGHTS[:2]))
-    patch(left_open, "CHOSEN", dict(left_open.FIXED))
+    patch(left_open, "CHOSEN", dict(left_open.BASE))
     patch(claims.Evidence, "settled", True)
     found = selections()
     patch(experiments, "frozen", lambda: found)

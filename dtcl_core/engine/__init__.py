@@ -1,1 +1,1 @@
-"""What makes training fast and safe: stacks of networks, views as streams, devices, a CPU's own operators, checkpoints, kept encoders, provenance."""
+"""What makes training fast and safe: stacks of networks, views as streams, devices, a CPU's own operators, checkpoints, provenance."""

@@ -71,7 +71,7 @@ def compute(
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         import ray
     except ImportError:
-        raise ValueError("engine 'ray' needs Ray: pip install 'dtcl[cluster]'.") from None
+        raise ValueError("launcher 'ray' needs Ray: pip install 'dtcl[cluster]'.") from None
     if not ray.is_initialized():
         ray.init(logging_level=logging.WARNING, log_to_driver=False)
     gpus = ray.cluster_resources().get("GPU", 0)

@@ -180,7 +180,7 @@ def test_a_chapter_shows_a_study_whose_runs_all_exist(path, whole_store, tmp_pat
     printed, drawn = perform(path, tmp_path, monkeypatch, results=whole_store)
     assert drawn >= FIGURES.get(path.stem, 0)
     assert not re.search(r"not (judged|settled) yet", printed, flags=re.IGNORECASE)
-    if path.stem not in ("choices", "why"):  # the second stage of the settings, and encoders, are not made up
+    if path.stem != "why":  # encoders are not made up
         assert not re.search(r"not yet run", printed, flags=re.IGNORECASE)
 
 

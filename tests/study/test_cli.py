@@ -24,7 +24,7 @@ import dtcl_study
 from dtcl_core.config import Run
 from dtcl_core.launch import local
 from dtcl_core.results import Store
-from dtcl_study import audit, cli, console, left_open, selection
+from dtcl_study import audit, cli, left_open, selection, terminal
 from dtcl_study.experiments import REGISTRY, wants_trace
 
 ROOT = Path(dtcl_study.__file__).resolve().parent.parent
@@ -66,7 +66,7 @@ def test_it_says_which_package_is_missing(package, command):
     code = f"import sys; sys.modules[{package!r}] = None; from dtcl_study import cli; sys.exit(cli.main([{command!r}]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr == f'error: this needs {package}, which the losses do not: pip install ".[study]" in a clone.\n'
+    assert done.stderr == f'error: this needs {package}, which is not installed: pip install ".[study]" in a clone. The losses alone do not need it.\n'
 
 
 def test_one_version_is_told_everywhere(capsys):
@@ -198,8 +198,8 @@ def test_ctrl_c_at_any_time_is_no_traceback(command, after, tmp_path):
     assert "Traceback" not in errors or "in main" not in errors, errors
     # It may have ended before, or have found nothing to audit. Where the signal met Python inside `exec` of a text (a dataclass
     # being made), Python ends by that signal once all is done, which a shell shows as the same status.
-    assert process.returncode in (console.STOPPED, -signal.SIGINT, 0, 2), errors
-    assert process.returncode != console.STOPPED or "Stopp" in errors + _
+    assert process.returncode in (terminal.STOPPED, -signal.SIGINT, 0, 2), errors
+    assert process.returncode != terminal.STOPPED or "Stopp" in errors + _
 
 
 def interrupted_at(module, rest):
@@ -230,13 +230,13 @@ assert "torch" not in sys.modules
 print(cli.main(["status"]), "dtcl_study.study" in sys.modules)
 """
     done = interrupted_at("torch._C", asked)
-    assert done.stdout.split() == [str(console.STOPPED), "True"] and done.stderr.strip() == "Stopped."
+    assert done.stdout.split() == [str(terminal.STOPPED), "True"] and done.stderr.strip() == "Stopped."
 
 
 def test_ctrl_c_and_the_time_limit_end_training_cleanly(tmp_path):
     arguments = ["run", "main_table", "--preset", "laptop", "--methods", "standard", "--seeds", "1", "--results", str(tmp_path)]
     limited = run(*arguments, "--time-limit", "2")
-    assert limited.returncode == console.STOPPED and "2 of 2 runs to go" in limited.stdout, limited.stderr
+    assert limited.returncode == terminal.STOPPED and "2 of 2 runs to go" in limited.stdout, limited.stderr
     for stop in (signal.SIGINT, signal.SIGTERM):
         process = subprocess.Popen([*DTCL, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
         while "Encoders are computed by" not in process.stdout.readline():
@@ -244,7 +244,7 @@ def test_ctrl_c_and_the_time_limit_end_training_cleanly(tmp_path):
         time.sleep(1)
         process.send_signal(stop)
         out, error = process.communicate(timeout=120)
-        assert process.returncode == console.STOPPED, error
+        assert process.returncode == terminal.STOPPED, error
         assert "goes on from here" in out and "Traceback" not in error
     assert list((tmp_path / ".checkpoints").glob("*.pt")), "what was trained is lost"
 
@@ -256,7 +256,7 @@ def test_ctrl_c_in_the_midst_of_any_command_is_one_word(command, tmp_path, monke
 
     monkeypatch.setitem(cli.COMMANDS, command, interrupted)
     monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
-    assert cli.main([command, *(["table", "1"] if command == "reproduce" else [])]) == console.STOPPED
+    assert cli.main([command, *(["table", "1"] if command == "reproduce" else [])]) == terminal.STOPPED
     assert capsys.readouterr().err == "Stopped.\n"
 
 
@@ -339,12 +339,12 @@ def test_an_audit_that_is_stopped_keeps_what_it_compared(tmp_path, monkeypatch, 
     real = audit.compared
     monkeypatch.setattr("dtcl_study.audit.compared", lambda *rows: compared.append(1) or real(*rows))
     command = ["audit", "-n", "2", "--device", "cpu", "--results", str(tmp_path)]
-    assert cli.main(command) == console.STOPPED
+    assert cli.main(command) == terminal.STOPPED
     said = capsys.readouterr().out
     assert said.startswith("Training 2 rows in 2 stacks on cpu again: 2 run-epochs."), "it was silent at first"
     assert "1 of 1 rows came out identical" in said and "Stopped; 1 row was compared until then." in said
     compared.clear()
-    assert cli.main([*command, "--json"]) == console.STOPPED
+    assert cli.main([*command, "--json"]) == terminal.STOPPED
     found = json.loads(capsys.readouterr().out)
     assert found["stopped"] and len(found["rows"]) == 1 and found["rows"][0]["identical"] is True
 

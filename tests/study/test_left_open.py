@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from dtcl_core.config import Protocol
 from dtcl_core.results import Store
 from dtcl_study import left_open, reported
+from dtcl_study.experiments import REGISTRY
 
 NETWORKS = left_open.NETWORKS[:3]
 
@@ -126,4 +128,17 @@ def test_the_choices_written_down_are_those_of_the_committed_rows():
     last = left_open.compared(weights, left_open.weights(), rows, left_open.BEST_WEIGHTS) if left_open.BEST_WEIGHTS else None
     if left_open.CHOSEN is not None or last is not None:
         (taken,) = [c for c in weights if c.name == last.alike()[0]]
-        assert left_open.CHOSEN == {**left_open.FIXED, **taken.changes}
+        assert left_open.CHOSEN == {**left_open.BASE, **taken.changes}
+
+
+def test_the_experiment_asks_for_all_that_the_rule_needs_whatever_the_stage(monkeypatch):
+    experiment = REGISTRY["left_open"]
+    assert experiment.runs("paper") == left_open.asked(Protocol())
+    for name, taken in {"BEST_NETWORKS": left_open.NETWORKS[:2], "TAKEN_NETWORKS": left_open.NETWORKS[:1], "BEST_WEIGHTS": left_open.WEIGHTS[:2]}.items():
+        monkeypatch.setattr(left_open, name, tuple(one.name for one in taken))
+    asked = experiment.runs("paper")
+    assert asked == left_open.asked(Protocol()) and {run.seed for run in asked} == {*range(100, 108)}
+    assert {run.method for run in asked} == {"standard", "same_domain", "mmd", "dann", "color_jitter", "dw_negatives", "dw_pairs"}
+    for options in ({"seeds": 2}, {"sigma": 25}, {"tau_alpha": 0.1}):
+        with pytest.raises(ValueError, match="cannot be changed in the preset paper"):
+            experiment.runs("paper", **options)

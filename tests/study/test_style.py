@@ -40,16 +40,16 @@ def test_methods_that_are_shown_together_are_told_apart_by_every_eye(names, eye)
 
 
 def test_methods_have_markers_of_their_own_and_colours_that_nothing_else_has():
-    assert style.METHODS.keys() == ALL_METHODS.keys()
-    assert len({look.marker for look in style.METHODS.values()} | {style.OTHER.marker, "D"}) == len(ALL_METHODS) + 2
-    assert max(lab(look.color)[0] for look in style.METHODS.values()) < 80
-    methods = {look.color.lower() for name, look in style.METHODS.items() if name != "standard"}  # which is ink
+    assert style.LOOKS.keys() == ALL_METHODS.keys()
+    assert len({look.marker for look in style.LOOKS.values()} | {style.OTHER.marker, "D"}) == len(ALL_METHODS) + 2
+    assert max(lab(look.color)[0] for look in style.LOOKS.values()) < 80
+    methods = {look.color.lower() for name, look in style.LOOKS.items() if name != "standard"}  # which is ink
     assert not methods & {c.lower() for c in (style.SELECTED, style.GRAY, style.PALE, *style.PAIRS.values())}, "reserved"
 
 
 def test_a_method_that_a_reader_adds_has_a_look_and_its_title(monkeypatch):
     monkeypatch.setitem(ALL_METHODS, "mine", Method("My Very Own Method"))
-    assert style.look("mine") == style.OTHER and style.title("mine", 10) == "My Very\nOwn Method"
+    assert style.look("mine") == style.OTHER and style.wrapped_title("mine", 10) == "My Very\nOwn Method"
 
 
 def test_a_saved_figure_is_the_same_each_time(tmp_path):

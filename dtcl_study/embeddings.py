@@ -25,7 +25,7 @@ SHOWN, CHUNK = 150, 1024  # images of a split on a picture, and that an encoder 
 
 
 def kept(runs: Iterable[Run], store: Store) -> dict[str, list[tuple[Run, Encoder]]]:
-    """The runs whose encoders are kept here, with them, by method in the registry's order; a method's are of one configuration."""
+    """For each method, in the registry's order: runs of one configuration whose encoders are in this store, with the encoders."""
     rows, found = store.rows(), dict[str, list[tuple[Run, Encoder]]]()
     for run in runs:
         entry, mine = rows.get(run.key, {}).get("encoder") or {"file": ""}, found.get(run.method, [])

@@ -8,7 +8,7 @@ from dtcl_core.data import ColoredDigits
 from dtcl_core.encoder import Encoder
 from dtcl_core.engine.streams import Streams, stream_of
 from dtcl_core.results import Store
-from dtcl_study import encoders
+from dtcl_study import embeddings
 
 SIZES = (256, 20, 40, 40)
 
@@ -22,24 +22,24 @@ def run_of(seed=3, sigma=50.0, projector=None, projector_dim=None, **changes):
 def test_images_are_those_that_the_encoder_is_measured_on(changes):
     run = run_of(**changes)
     streams = Streams([stream_of(run)], run.protocol, torch.device("cpu"))
-    for split in encoders.COMPARED:
+    for split in embeddings.COMPARED:
         (expected,) = streams.clean_chunks(0, split, 40)
-        assert torch.allclose(encoders.images(run, split), expected, atol=1e-6)
+        assert torch.allclose(embeddings.images(run, split), expected, atol=1e-6)
 
 
 def test_the_plane_is_that_of_scikit_learn():
     z = np.random.default_rng(0).normal(size=(50, 6)) * [5, 1, 3, 1, 1, 1]
-    positions, share = encoders.plane(z)
+    positions, share = embeddings.plane(z)
     reference = PCA(2).fit(z)
     assert np.allclose(np.abs(positions), np.abs(reference.transform(z)))
     assert share == pytest.approx(reference.explained_variance_ratio_.sum())
-    assert encoders.plane(np.ones((4, 3)))[1] == 0.0
+    assert embeddings.plane(np.ones((4, 3)))[1] == 0.0
 
 
 @pytest.mark.parametrize("changes", [{}, {"input_normalization": "half"}])
 def test_a_picture_holds_both_splits_in_their_own_colours(changes):
     run = run_of(**changes)
-    points, share = encoders.picture(Encoder([3], run.protocol).eval(), run, 30)
+    points, share = embeddings.picture(Encoder([3], run.protocol).eval(), run, 30)
     assert points.split.value_counts().to_dict() == {"test_id": 30, "test_ood": 30} and 0 < share <= 1
     colors = ColoredDigits(50.0, 3, sizes=SIZES).colors("test_ood")[:30]
     assert np.allclose(np.array(points[points.split == "test_ood"].color.tolist()), colors.clamp(0, 1))
@@ -52,7 +52,7 @@ def channels(images, counts):
 
 
 def test_distances_are_those_of_the_embedding_as_probes_see_it():
-    found = encoders.distances(channels, run_of(sigma=0.0), 40).set_index("split")
+    found = embeddings.distances(channels, run_of(sigma=0.0), 40).set_index("split")
     assert found.loc["test_id", ["norm", "distance"]].tolist() == pytest.approx([1, 1], abs=0.05)
     assert found.loc["test_ood", ["norm", "gathered"]].tolist() == pytest.approx([10, 1], rel=0.02)
     assert found.loc["test_ood", "distance"] == pytest.approx(np.sqrt(100.5 / 0.5), rel=0.02)
@@ -63,6 +63,6 @@ def test_kept_are_the_runs_of_one_configuration_whose_files_are_here(tmp_path, m
     store, lost, run, again, other = Store(tmp_path), run_of(), run_of(4), run_of(5), run_of(4, sigma=25.0)
     entries = {r: store.add_encoders(Encoder([r.seed], r.protocol), [r]) for r in (run, again, other)} | {lost: {"file": "gone.npz"}}
     monkeypatch.setattr(Store, "rows", lambda self: {r.key: {"run": r.to_dict(), "encoder": e} for r, e in entries.items()})
-    found = encoders.kept([lost, run, other, again], store)
+    found = embeddings.kept([lost, run, other, again], store)
     assert list(found) == ["standard"] and [r for r, _ in found["standard"]] == [run, again]
     assert all(isinstance(encoder, Encoder) for _, encoder in found["standard"])
