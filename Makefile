@@ -10,11 +10,11 @@ TORCHVISION ?= 0.21.0
 export PIP_RETRIES ?= 10
 export PIP_RESUME_RETRIES ?= 10
 
-# What needs no notebook, book or cluster; run by `make test-core` on other versions of Python and PyTorch.
-NOT_CORE := book study test_package.py launch/test_cluster.py
-CORE := tests $(NOT_CORE:%=--ignore=tests/%)
+# What needs no notebook, book or cluster; run by `make test-library` on other versions of Python and PyTorch.
+NOT_LIBRARY := book study test_package.py launch/test_cluster.py
+LIBRARY := tests $(NOT_LIBRARY:%=--ignore=tests/%)
 
-.PHONY: book serve test test-core coverage faults fuzz notebooks archive clean
+.PHONY: book serve test test-library coverage faults fuzz notebooks archive clean
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -35,20 +35,20 @@ serve: book  ## look at the book in a browser: http://localhost:8000
 test: $(READY)  ## everything CI runs: unit tests, doctests, chapters against their committed outputs
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n auto --dist loadfile -q
 
-test-core:  ## the wheel alone in an empty environment, then its tests: make test-core TORCH=2.6.0 TORCHVISION=0.21.0
-	rm -rf $(VENV)-core build dist
-	$(PYTHON) -m venv $(VENV)-core
-	$(VENV)-core/bin/python -m pip install --quiet --upgrade pip
-	$(VENV)-core/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
-	$(VENV)-core/bin/python -m pip install --quiet torch==$(TORCH) dist/dtcl-*.whl
-	cd /tmp && $(CURDIR)/$(VENV)-core/bin/python -I -c "import torch, dtcl_core; z = torch.randn(8, 4); \
+test-library:  ## the wheel alone in an empty environment, then its tests: make test-library TORCH=2.6.0 TORCHVISION=0.21.0
+	rm -rf $(VENV)-library build dist
+	$(PYTHON) -m venv $(VENV)-library
+	$(VENV)-library/bin/python -m pip install --quiet --upgrade pip
+	$(VENV)-library/bin/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(VENV)-library/bin/python -m pip install --quiet torch==$(TORCH) dist/dtcl-*.whl
+	cd /tmp && $(CURDIR)/$(VENV)-library/bin/python -I -c "import torch, dtcl_core; z = torch.randn(8, 4); \
 		print(dtcl_core.DomainWeightedInfoNCELoss(num_domains=2)(z, z, torch.arange(8) % 2))"
-	$(VENV)-core/bin/python -m pip install --quiet "$$(echo dist/dtcl-*.whl)[study]"
-	cd /tmp && DTCL_RESULTS=$(CURDIR)/dist $(CURDIR)/$(VENV)-core/bin/python -I -m dtcl_study run main_table --seeds 1
-	$(VENV)-core/bin/python -m pip install --quiet torchvision==$(TORCHVISION) pytest pytest-xdist hypothesis \
+	$(VENV)-library/bin/python -m pip install --quiet "$$(echo dist/dtcl-*.whl)[study]"
+	cd /tmp && DTCL_RESULTS=$(CURDIR)/dist $(CURDIR)/$(VENV)-library/bin/python -I -m dtcl_study run main_table --seeds 1
+	$(VENV)-library/bin/python -m pip install --quiet torchvision==$(TORCHVISION) pytest pytest-xdist hypothesis \
 		scikit-learn pytorch-metric-learning
-	cp -r tests $(VENV)-core/  # away from the checkout, so that it is the wheel that is tested
-	cd $(VENV)-core && DTCL_RESULTS=$(CURDIR)/results OMP_NUM_THREADS=1 bin/python -m pytest -o addopts="--doctest-modules --doctest-ignore-import-errors" -n auto --dist loadfile -q $(CORE) --pyargs dtcl_core
+	cp -r tests $(VENV)-library/  # away from the checkout, so that it is the wheel that is tested
+	cd $(VENV)-library && DTCL_RESULTS=$(CURDIR)/results OMP_NUM_THREADS=1 bin/python -m pytest -o addopts="--doctest-modules --doctest-ignore-import-errors" -n auto --dist loadfile -q $(LIBRARY) --pyargs dtcl_core
 
 coverage: $(READY)  ## what share of the library's lines the tests reach, and which they do not; needs the extra `dev`
 	$(VENV)/bin/python -m pip install --quiet $(addprefix -c ,$(CONSTRAINTS)) -e ".[dev]"

@@ -61,9 +61,7 @@ def stacks(protocol: Protocol, device: torch.device, precision: str, sizes: list
                 running.pop(size, None)
     found = {}
     for size, stack in running.items():
-        draws = peers.seconds_of(
-            partial(stack.streams.draw, 1), device, warm_up=False
-        )  # a GPU drew ahead, as in training
+        draws = peers.seconds_of(partial(stack.streams.draw, 1), device, warm_up=False)  # a GPU drew ahead, as in training
         found[f"engine, stack of {size}"] = (draws + stack.streams.steps * statistics.median(taken[size]) / 2) / size
     return found
 

@@ -2,7 +2,7 @@
 
     python benchmarks/environments.py python3.13 2.6.0 0.21.0   # an interpreter, PyTorch, torchvision
 
-Runs `make test-core` in a clean clone of the commit at hand and adds a line to `environments.csv`, which the book shows.
+Runs `make test-library` in a clean clone of the commit at hand and adds a line to `environments.csv`, which the book shows.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main(arguments: list[str]) -> int:
         clone = Path(folder) / "dtcl"
         output("git", "clone", "--quiet", str(HERE.parent), str(clone))
         versions = [f"PYTHON={options.python}", f"TORCH={options.torch}", f"TORCHVISION={options.torchvision}"]
-        done = subprocess.run(["make", "test-core", *versions], cwd=clone, capture_output=True, text=True)
+        done = subprocess.run(["make", "test-library", *versions], cwd=clone, capture_output=True, text=True)
         commit = output("git", "rev-parse", "--short=12", "HEAD", cwd=clone)
     try:
         found = outcomes(done.stdout)

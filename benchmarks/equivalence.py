@@ -1,12 +1,11 @@
 """Does the trunk for CPUs train the same networks as PyTorch's operators? Full runs of both, seed by seed.
 
-    python benchmarks/equivalence.py train FOLDER [SEEDS]     # the runs below by the trunk, into a store of their own
-    python benchmarks/equivalence.py compare FOLDER           # beside the stored rows of PyTorch's operators
+    python benchmarks/equivalence.py train TRUNK [SEEDS]                          # the runs below, into a store of their own
+    DTCL_TRUNK=pytorch python benchmarks/equivalence.py train OPERATORS [SEEDS]   # again, by PyTorch's operators
+    python benchmarks/equivalence.py compare TRUNK OPERATORS
 
-Writes `equivalence_cpu.csv`, a line a run and label fraction; the chapter on trust shows it. Training amplifies rounding,
-so a run ends elsewhere; what must agree is the distribution over seeds. The rule, made before any of these runs: over the
-seeds, no mean paired difference of an accuracy excludes zero after Holm's correction over all of them, and that of Test-ID,
-each seed's mean over configurations and label fractions, has a 90 % interval within 0.02 of zero (two one-sided tests at 5 %).
+Writes `equivalence_cpu.csv`, a line a run and label fraction; the chapter on trust shows it. Training amplifies rounding, so a run ends
+elsewhere; what must agree is the distribution over seeds.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from dtcl_core.config import METRICS, Run
 from dtcl_core.launch import local
 from dtcl_core.results import FRACTIONS, Store
 
-SEEDS = (0, 1, 2, 3, 4, 1000, 1001, 1002, 1003, 1004)  # those that both kinds of rows have
+SEEDS = (0, 1, 2, 3, 4, 1000, 1001, 1002, 1003, 1004)
 
 
 def runs(seeds: int = len(SEEDS)) -> list[Run]:
@@ -40,9 +39,9 @@ def train(folder: str, seeds: int = len(SEEDS)) -> None:
     local.compute(runs(seeds), Store(folder), "cpu", precision="float32")
 
 
-def compare(folder: str) -> None:
+def compare(folder: str, other: str) -> None:
     """Rows of both kinds, side by side."""
-    by_trunk, by_operators = Store(folder).rows(), Store().rows()
+    by_trunk, by_operators = Store(folder).rows(), Store(other).rows()
     lines = []
     for run in runs():
         new, old = by_trunk.get(run.key), by_operators.get(run.key)
@@ -62,4 +61,4 @@ def compare(folder: str) -> None:
 
 if __name__ == "__main__":
     command, folder, *rest = sys.argv[1:]
-    train(folder, *map(int, rest)) if command == "train" else compare(folder)
+    train(folder, *map(int, rest)) if command == "train" else compare(folder, *rest)

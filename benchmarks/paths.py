@@ -90,9 +90,7 @@ def rates(counts: Sequence[int]) -> dict[int, float]:
     found = {}
     for threads in counts:
         with on_threads(threads):
-            found[threads] = max(
-                machine.peak_rate(threads) or 0.0, machine.matrix_rate(torch.device("cpu"), torch.float32)
-            )
+            found[threads] = max(machine.peak_rate(threads) or 0.0, machine.matrix_rate(torch.device("cpu"), torch.float32))
     return found
 
 
@@ -120,9 +118,7 @@ def lines(
     return rows
 
 
-def measure(
-    out: Path, turns: int = TURNS, sizes: Sequence[int] = SIZES, protocol: Protocol | None = None
-) -> list[dict]:
+def measure(out: Path, turns: int = TURNS, sizes: Sequence[int] = SIZES, protocol: Protocol | None = None) -> list[dict]:
     """Compare both paths and write `trunk_cpu.csv` to the folder `out`; where there is no trunk, say why and do nothing."""
     protocol, cpu = protocol or Protocol(), torch.device("cpu")
     trunk, path = pretrain.choose_trunk(protocol, cpu, "float32")

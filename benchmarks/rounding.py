@@ -30,9 +30,7 @@ from dtcl_core.pretrain import Stack, choose_trunk
 SEEDS = 3
 
 
-def gradients(
-    seed: int, dtype: torch.dtype, device: torch.device, step: int = 0, trunk: str = "pytorch"
-) -> dict[str, Tensor]:
+def gradients(seed: int, dtype: torch.dtype, device: torch.device, step: int = 0, trunk: str = "pytorch") -> dict[str, Tensor]:
     """Gradients of the initial weights on a step's batch, convolutions in `dtype`, the rest in float32 or better."""
     stack = Stack([Run("standard", 0.1, seed=seed)], device, "float32", trunk=trunk)
     stack.encoder.train()
@@ -53,9 +51,7 @@ def gradients(
 
 def contiguous(norm: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """A batch norm that is given its maps in the other layout."""
-    return lambda x, *rest, **options: norm(x.contiguous(), *rest, **options).contiguous(
-        memory_format=torch.channels_last
-    )
+    return lambda x, *rest, **options: norm(x.contiguous(), *rest, **options).contiguous(memory_format=torch.channels_last)
 
 
 def main(kind: str) -> None:

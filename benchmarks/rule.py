@@ -25,7 +25,10 @@ METRICS = ("validation", OOD, ID, DOMAIN)
 SPREAD = np.array([0.05, 0.085, 0.03, 0.05])  # standard deviations of a run's accuracies
 TOGETHER = np.array([[1.0, 0.1, 0.75, 0.1], [0.1, 1.0, 0.2, -0.1], [0.75, 0.2, 1.0, 0.1], [0.1, -0.1, 0.1, 1.0]])
 COVARIANCE = SPREAD[:, None] * TOGETHER * SPREAD
-JUDGED = {"as reported": (1, 2, 3, 4, 6, 7, 9), "no difference": (1, 2, 3, 4, 6, 7, 8, 9, 14)}  # 8 and 14 need the baselines' grids
+JUDGED = {
+    "as reported": (1, 2, 3, 4, 6, 7, 9),
+    "no difference": (1, 2, 3, 4, 6, 7, 8, 9, 14),
+}  # 8 and 14 need the baselines' grids
 WORLDS = 100
 ALIKE = (*BASELINES, *PROPOSED)
 
@@ -106,7 +109,14 @@ def main() -> None:
             for claim in judged:
                 words[claim][claims.judged(claim, evidence).word] += 1
         for claim, said in words.items():
-            lines.append({"truth": name, "claim": claim, **{word: said[word] for word in ("holds", "partly", "open", "fails")}, "n": WORLDS})
+            lines.append(
+                {
+                    "truth": name,
+                    "claim": claim,
+                    **{word: said[word] for word in ("holds", "partly", "open", "fails")},
+                    "n": WORLDS,
+                }
+            )
             print(lines[-1], flush=True)
     with (Path(__file__).parent / "rule.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(lines[0]))

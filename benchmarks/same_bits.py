@@ -89,7 +89,9 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory() as folder:
         before = Path(folder) / "before"
-        subprocess.run(["git", "-C", str(ROOT), "worktree", "add", "--quiet", "--detach", str(before), options.commit], check=True)
+        subprocess.run(
+            ["git", "-C", str(ROOT), "worktree", "add", "--quiet", "--detach", str(before), options.commit], check=True
+        )
         try:
             old, new = of(before, options.epochs), of(ROOT, options.epochs)
         finally:

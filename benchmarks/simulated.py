@@ -30,9 +30,7 @@ from dtcl_study.experiments import REGISTRY
 
 HERE = Path(__file__).resolve().parent
 SIZES = (1, 24, 192)
-LAUNCH_SECONDS = (
-    5e-6  # assumed: what one operator costs the host, from Python to the driver; published figures are 3 to 10
-)
+LAUNCH_SECONDS = 5e-6  # assumed: what one operator costs the host, from Python to the driver; published figures are 3 to 10
 
 
 class Gpu(NamedTuple):
@@ -168,9 +166,15 @@ def main() -> None:
     }
     machine.write(HERE / "simulated.csv", [row | told for row in rows])
     frame = pd.DataFrame(rows)
-    print(frame[["stack", "runs", "gpu", "launches", "gflop", "gb", "peak_gb", "estimate_gb", "launch_ms", "device_ms"]].round(2).to_string())
+    print(
+        frame[["stack", "runs", "gpu", "launches", "gflop", "gb", "peak_gb", "estimate_gb", "launch_ms", "device_ms"]]
+        .round(2)
+        .to_string()
+    )
     for gpu, minutes in computed_minutes(frame).items():
-        print(f"The paper's comparison takes an {gpu} at least {minutes:.1f} minutes, as computed; {Protocol().epochs} epochs a run.")
+        print(
+            f"The paper's comparison takes an {gpu} at least {minutes:.1f} minutes, as computed; {Protocol().epochs} epochs a run."
+        )
 
 
 if __name__ == "__main__":

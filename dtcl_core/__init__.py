@@ -8,7 +8,8 @@ Where things are, in the order in which a number travels:
 =============== ============= ========================================================================================
 a number is     in            modules
 =============== ============= ========================================================================================
-described       the core      `config` (what a run is), `checks` (of values that users give)
+described       the core      `config` (what a run is), `checks` (of values that users give), `terminal` (output and
+                              Ctrl-C of commands)
 trained         the core      `data`, `augment` (views), `encoder`, `losses`, `methods` (which loss is which), `logistic`
                               and `discriminator` (solvers), `keyed` (randomness), `pretrain`, `evaluate`
 ..              `engine`      `networks` and `groups` (of a stack of runs), `streams` (views, made once for runs that

@@ -54,9 +54,7 @@ def random_resized_crop_boxes(
     return np.stack([top, left, h, w], axis=1)
 
 
-def random_blur_sigmas(
-    count: int, sigma: tuple[float, float], probability: float, key: tuple[str | int, ...]
-) -> np.ndarray:
+def random_blur_sigmas(count: int, sigma: tuple[float, float], probability: float, key: tuple[str | int, ...]) -> np.ndarray:
     """Draw blur standard deviations in pixels, float32 [count]: uniform on `sigma` with `probability`, else 0 (no blur)."""
     u = keyed.uniform((2, count), *key)
     return np.where(u[0] < probability, sigma[0] + (sigma[1] - sigma[0]) * u[1], 0.0).astype(np.float32)

@@ -26,7 +26,7 @@ def shown(value: Any) -> str:
 
 
 def closest(name: Any, known: Iterable[str]) -> str:
-    """" (did you mean ...?)", with the known name that is most like `name`; empty if none is like it."""
+    """ " (did you mean ...?)", with the known name that is most like `name`; empty if none is like it."""
     names = [other for other in known if isinstance(other, str) and isinstance(name, str)]
     found = difflib.get_close_matches(name, names, 1) if names else []
     return f" (did you mean {found[0]!r}?)" if found else ""

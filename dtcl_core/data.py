@@ -60,18 +60,14 @@ def read_verified(path: Path | None = None) -> dict[str, np.ndarray]:
 
 
 @lru_cache(maxsize=4)
-def load_digits(
-    digits: tuple[int, ...], root: str | None = None, download: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
+def load_digits(digits: tuple[int, ...], root: str | None = None, download: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Gray images [N, 28, 28] uint8 and labels [N] (positions in `digits`) from MNIST's training file.
 
     Threes and fives are packaged. Others need `root`, the folder of torchvision's copy of MNIST, or raise ValueError.
     """
     if root is None:
         if set(digits) != {3, 5}:
-            raise ValueError(
-                f"digits={digits}: only 3 and 5 are packaged; give root=FOLDER (and download=True) for others."
-            )
+            raise ValueError(f"digits={digits}: only 3 and 5 are packaged; give root=FOLDER (and download=True) for others.")
         archive = read_verified()
         images, values = archive["train_images"], archive["train_labels"]
     else:
@@ -170,8 +166,7 @@ class ColoredDigits:
         means = np.array([domain_color(d) for d in self.domain_names], dtype=np.float64)
         draws = keyed.normal((count, 3), self.seed, "color")
         self._color = {
-            name: to_pixel_range(means[self._domain[name]] + self.sigma * draws[self._index[name]], color_clipping)
-            / 255
+            name: to_pixel_range(means[self._domain[name]] + self.sigma * draws[self._index[name]], color_clipping) / 255
             for name in SPLITS
         }
         self._images, self._labels = images, labels
@@ -208,9 +203,7 @@ class ColoredDigits:
         """The coloured images, labels and domains of "train", "validation", "test_id" or "test_ood"."""
         return Split(colorize(self.gray(name), self.colors(name)), self.labels(name), self.domains(name))
 
-    def label_subset(
-        self, fraction: float, *, stratified: bool = False, nested: bool = True, draw: int = 0
-    ) -> np.ndarray:
+    def label_subset(self, fraction: float, *, stratified: bool = False, nested: bool = True, draw: int = 0) -> np.ndarray:
         """Positions [n] of the training images whose digit label may be used, where n is ``int(fraction * N)``.
 
         Args:

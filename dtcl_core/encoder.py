@@ -55,9 +55,7 @@ def dropout_shapes(protocol: Protocol) -> list[tuple[int, int, int]]:
 def initial(seeds: Sequence[int], shape: tuple[int, ...], fan_in: int, name: str) -> nn.Parameter:
     """A parameter [R, *shape], uniform on +-1/sqrt(fan_in) like PyTorch's layers, and drawn from each run's seed."""
     bound = 1.0 / math.sqrt(fan_in)
-    drawn = {
-        seed: torch.from_numpy(bound * (2 * keyed.uniform(shape, seed, "weights", name) - 1)) for seed in set(seeds)
-    }
+    drawn = {seed: torch.from_numpy(bound * (2 * keyed.uniform(shape, seed, "weights", name) - 1)) for seed in set(seeds)}
     return nn.Parameter(torch.stack([drawn[seed] for seed in seeds]).float())
 
 

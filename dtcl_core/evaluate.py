@@ -35,9 +35,7 @@ def probe_features(embeddings: dict[str, Tensor], kind: str) -> dict[str, Tensor
     return embeddings
 
 
-def _probe(
-    features: dict[str, Tensor], index: Tensor, target: Tensor, classes: int, l2: float
-) -> logistic.LogisticModel:
+def _probe(features: dict[str, Tensor], index: Tensor, target: Tensor, classes: int, l2: float) -> logistic.LogisticModel:
     """Fit a probe to the training examples at index [R, n], with targets [R, N]."""
     chosen = features["train"].gather(1, index[..., None].expand(-1, -1, features["train"].shape[-1]))
     return logistic.fit(chosen, target.gather(1, index), classes, l2, watched=True)
@@ -76,8 +74,7 @@ def probe_metrics(
     for subset, index in subsets.items():
         model = _probe(features, index, labels["train"], classes, protocol.probe_l2)
         result[subset] = {
-            split: logistic.accuracy(model, features[split], labels[split])
-            for split in ("validation", "test_id", "test_ood")
+            split: logistic.accuracy(model, features[split], labels[split]) for split in ("validation", "test_id", "test_ood")
         }
         result[subset]["d_test_id"] = shared if shared is not None else domain_accuracy(index)
     return result

@@ -130,9 +130,7 @@ def adam(objective: _Objective, theta: Tensor, steps: int, learning_rate: float)
     return theta
 
 
-def lbfgs(
-    x: Tensor, y: Tensor, num_classes: int, l2: float, counted: Tensor, watched: bool, history: int = 8
-) -> LogisticModel:
+def lbfgs(x: Tensor, y: Tensor, num_classes: int, l2: float, counted: Tensor, watched: bool, history: int = 8) -> LogisticModel:
     """Minimise the same objective by L-BFGS in x's dtype; x [..., N, k], y [..., N], and `counted` [..., N] bool, the examples that count.
 
     It stops when the mean gradient reaches rounding error, or unwatched (see `newton`) after `UNWATCHED_ITERATIONS` steps. Features are

@@ -82,9 +82,7 @@ def anchor_losses(
     Returns:
         [..., N] in nats. The loss is 0 for an anchor without a positive, or with one positive and no negative.
     """
-    own = (
-        torch.eye(*similarity.shape[-2:], dtype=torch.bool, device=similarity.device) if positive is None else positive
-    )
+    own = torch.eye(*similarity.shape[-2:], dtype=torch.bool, device=similarity.device) if positive is None else positive
     tau = _per_run(tau, similarity)
     if anchor_tau is not None:  # as if all had the one temperature
         each = anchor_losses(
@@ -311,9 +309,7 @@ def mmd(x: Tensor, y: Tensor, bandwidths: Sequence[float]) -> Tensor:
     return _signed_kernel_sum(torch.cat([x, y], -2), signs, bandwidths)
 
 
-def domain_mmd(
-    z: Tensor, domains: Tensor, num_domains: int, bandwidths: Sequence[float], *, unbiased: bool = False
-) -> Tensor:
+def domain_mmd(z: Tensor, domains: Tensor, num_domains: int, bandwidths: Sequence[float], *, unbiased: bool = False) -> Tensor:
     """Mean of `mmd` [...] over the pairs of domains that both occur in the batch; 0 if there is no such pair.
 
     A negative number is an unknown domain; its examples do not count. The cost does not depend on the number of domains.

@@ -48,9 +48,7 @@ class Batch:
 
     def swapped(self) -> Batch:
         """The same batch with the two views exchanged."""
-        return replace(
-            self, z=self.z_pos, z_pos=self.z, anchor_posterior=self.posterior, posterior=self.anchor_posterior
-        )
+        return replace(self, z=self.z_pos, z_pos=self.z, anchor_posterior=self.posterior, posterior=self.anchor_posterior)
 
     def penalised(self) -> tuple[Tensor, Tensor]:
         """Embeddings [R, M, k] and domains [R, M] on which a penalty is computed."""
@@ -184,9 +182,7 @@ class Method:
         total = losses.info_nce(batch.z, batch.z_pos, **{"tau": batch.tau_alpha, **self.pairs(batch)})
         if symmetric:
             other = batch.swapped()
-            total = 0.5 * (
-                total + losses.info_nce(other.z, other.z_pos, **{"tau": other.tau_alpha, **self.pairs(other)})
-            )
+            total = 0.5 * (total + losses.info_nce(other.z, other.z_pos, **{"tau": other.tau_alpha, **self.pairs(other)}))
         return total if self.penalty is None else total + self.penalty(batch)
 
 

@@ -50,9 +50,7 @@ def shape_of(run: Run) -> tuple[Any, ...]:
     return (run.protocol, run.projector, run.projector_dim)
 
 
-def choose_trunk(
-    protocol: Protocol, device: torch.device, precision: str, wanted: str = "auto"
-) -> tuple[Trunk | None, str]:
+def choose_trunk(protocol: Protocol, device: torch.device, precision: str, wanted: str = "auto") -> tuple[Trunk | None, str]:
     """What computes the blocks of an encoder (None for PyTorch's operators), and the reason in words.
 
     `wanted` is "auto" (our own code where it applies), "native" or "pytorch"; for "auto", the environment variable DTCL_TRUNK may name one.
@@ -157,9 +155,7 @@ class Stack:
             learning_rate=p.discriminator_learning_rate,
         )
 
-    def _batch(
-        self, group: Group, z: Tensor, z_pos: Tensor, domains: Tensor, images: Tensor, posteriors: dict
-    ) -> Batch:
+    def _batch(self, group: Group, z: Tensor, z_pos: Tensor, domains: Tensor, images: Tensor, posteriors: dict) -> Batch:
         """The batch that a group's method sees in this step."""
         p = self.protocol
         z, z_pos, domains = z[group.runs], z_pos[group.runs], domains[group.runs]
@@ -190,9 +186,7 @@ class Stack:
             anchor_posterior=anchor_posterior,
             posterior=posterior,
             adversary=adversary,
-            memory=None
-            if group.memories is None
-            else self.networks.memory[group.memories[:, None], images[group.runs]],
+            memory=None if group.memories is None else self.networks.memory[group.memories[:, None], images[group.runs]],
             posterior_view=p.posterior_view,
             penalty_views=p.penalty_views,
             mmd_features=p.mmd_features,

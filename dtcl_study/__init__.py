@@ -3,6 +3,5 @@
 In the order in which a number travels: `experiments` lists runs, `reported` holds the paper's numbers and `left_open` fills what it
 leaves open; `study` brings an experiment to a frame; `selection` picks configurations by validation; `compare` has one difference
 with its interval; `claims` judges; `embeddings` looks into trained networks; `tables` and `figures` (by `style`) make the twins of
-the paper's; `audit` retrains stored rows; `chapter` is what notebooks need; `cli` is the command `dtcl`, and `terminal` keeps its output
-and Ctrl-C safe.
+the paper's; `audit` retrains stored rows; `chapter` is what notebooks need; `cli` is the command `dtcl`.
 """

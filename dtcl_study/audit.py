@@ -53,7 +53,9 @@ def audit(
         raise ValueError(f"{store.rows_path} has no finished row to audit.")
     if exact and not (rows := [row for row in rows if made_here(row, where) and stack_of(row, store)]):
         short = "" if max_epochs is None else f"of at most {max_epochs} epochs "
-        raise ValueError(f"{store.rows_path} has no whole stack {short}made by this code, on such a machine, with as many threads.")
+        raise ValueError(
+            f"{store.rows_path} has no whole stack {short}made by this code, on such a machine, with as many threads."
+        )
     picked = random.Random(seed).sample(sorted(rows, key=lambda row: row["key"]), min(count, len(rows)))
     stacks = {tuple(row["key"] for row in rows): rows for rows in (stack_of(row, store) or [row] for row in picked)}
     return retrained([*stacks.values()], where, **options)

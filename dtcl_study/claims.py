@@ -26,7 +26,7 @@ from dtcl_core import losses
 from dtcl_core.config import HYPERPARAMETERS, Protocol
 from dtcl_core.traces import Trace
 
-from . import left_open, selection
+from . import left_open
 from .compare import Interval, by_seed, difference, mean
 from .experiments import BASELINES, DOMAIN, ID, OOD, ORACLE, PROPOSED, SHORT, title
 from .reported import CHANCE, SEEDS, SIGMA
@@ -159,18 +159,24 @@ same_domain_hides_more = partial(over_each, metrics=(DOMAIN,), others=("same_dom
 
 
 def penalties_do_worse(e: Evidence) -> Differences:
+    """Standard CL over both penalties."""
     for metric in (OOD, ID):
         for other in ("mmd", "dann"):
-            yield f"{SHORT[metric]}: {title('standard')} over {title(other)}", difference(e.of("standard", metric), e.of(other, metric))
+            yield (
+                f"{SHORT[metric]}: {title('standard')} over {title(other)}",
+                difference(e.of("standard", metric), e.of(other, metric)),
+            )
 
 
 def oracle_bounds(e: Evidence) -> Differences:
+    """The oracle over every other method."""
     for metric in (OOD, ID):
         for other in (*BASELINES, *PROPOSED):
             yield f"{SHORT[metric]}: {title(ORACLE)} over {title(other)}", difference(e.of(ORACLE, metric), e.of(other, metric))
 
 
 def wide_spreads(e: Evidence) -> Differences:
+    """The proposed methods over the baselines at the spreads above 25."""
     for sigma in (50.0, 75.0, 150.0):
         yield from over_each(e, (ID,), sigma=sigma)
         yield from over_mean(e, OOD, sigma=sigma)
@@ -178,16 +184,19 @@ def wide_spreads(e: Evidence) -> Differences:
 
 
 def few_labels(e: Evidence) -> Differences:
+    """How the lead shrinks with more labels, and whether there is one."""
     for method in PROPOSED:
-        lead = {
-            f: difference(e.of(method, ID, label_fraction=f), e.all_of(BASELINES, ID, label_fraction=f)) for f in (0.01, 1.0)
-        }
-        yield f"Test-ID: lead of {title(method)} over the baselines' mean at 1 % of labels less that at 100 %", difference(lead[0.01], lead[1.0])
+        lead = {f: difference(e.of(method, ID, label_fraction=f), e.all_of(BASELINES, ID, label_fraction=f)) for f in (0.01, 1.0)}
+        yield (
+            f"Test-ID: lead of {title(method)} over the baselines' mean at 1 % of labels less that at 100 %",
+            difference(lead[0.01], lead[1.0]),
+        )
     for fraction in (0.1, 1.0):
         yield from over_each(e, (ID,), label_fraction=fraction)
 
 
 def low_temperatures(e: Evidence) -> Differences:
+    """How Test-ID falls with tau_alpha, and how far the selected configuration is from the best."""
     for method in PROPOSED:
         table = e.by_configuration(method, ID)
         rank = pd.Series(table.index.get_level_values("tau_alpha")).rank(method="dense").to_numpy()
@@ -207,18 +216,25 @@ def _shortfall(e: Evidence, method: str) -> tuple[str, pd.Series]:
         for seed in table:
             best = int(table.drop(columns=seed).mean(axis=1).to_numpy().argmax())
             found[seed] = table[seed].iloc[best] - table[seed].iloc[place]
-    return f"Test-OOD: the configuration best on the other seeds over the selected one, {title(method)}", pd.Series(found, dtype=float)
+    return f"Test-OOD: the configuration best on the other seeds over the selected one, {title(method)}", pd.Series(
+        found, dtype=float
+    )
 
 
 def on_average(e: Evidence) -> Differences:
+    """Means over the whole grid."""
     for metric in (OOD, ID):
         means = {m: e.by_configuration(m, metric).mean() for m in (*PROPOSED, *BASELINES)}
         for method in PROPOSED:
             for other in BASELINES:
-                yield f"{SHORT[metric]}, mean over the grid: {title(method)} over {title(other)}", difference(means[method], means[other])
+                yield (
+                    f"{SHORT[metric]}, mean over the grid: {title(method)} over {title(other)}",
+                    difference(means[method], means[other]),
+                )
 
 
 def discriminators(e: Evidence) -> Differences:
+    """Global less batch-level discriminators."""
     for metric in (OOD, ID, DOMAIN):
         for method in PROPOSED:
             both = [e.of(method, metric, kind=kind) for kind in ("global", "batch")]
@@ -226,6 +242,7 @@ def discriminators(e: Evidence) -> Differences:
 
 
 def projector_heads(e: Evidence) -> Differences:
+    """No head over each head, and how the domain shows with its dimension."""
     rows = e.heads.selected(0.1)
     plain = rows[rows.projector.isna()]
     for metric in (ID, OOD):
@@ -242,6 +259,7 @@ def projector_heads(e: Evidence) -> Differences:
 
 
 def temperatures_converge(e: Evidence) -> Differences:
+    """Where the median of same-domain pairs starts and ends, by run."""
     start, end = {}, {}
     for number, trace in enumerate(e.traces):
         median = trace.quantiles([0.5], "same_domain")[:, 0]
@@ -275,7 +293,10 @@ def weight_outside(e: Evidence) -> Differences:
     """Half the change of the gradient by a weight in the temperature, less that by a weight outside the exponent."""
     for name, tau_alpha, tau_beta in (("mild", 0.175, 0.25), ("sharp", 0.075, 0.5)):
         found = {seed: _gradient_changes(seed, tau_alpha, tau_beta) for seed in range(20)}
-        yield f"half the change of the gradient by the temperature over that by a weight outside, {name} setting", pd.Series(found)
+        yield (
+            f"half the change of the gradient by the temperature over that by a weight outside, {name} setting",
+            pd.Series(found),
+        )
 
 
 def _gradient_changes(seed: int, tau_alpha: float, tau_beta: float, n: int = 64) -> float:
@@ -298,13 +319,18 @@ def _gradient_changes(seed: int, tau_alpha: float, tau_beta: float, n: int = 64)
 
 
 def short_of_the_best(e: Evidence) -> Differences:
+    """How far each method's selection falls short, beside that of Standard CL."""
     _, standard = _shortfall(e, "standard")
     for method in ("same_domain", "mmd", "dann", *PROPOSED):
         _, mine = _shortfall(e, method)
-        yield f"Test-OOD: how far the selection falls short, {title(method)} more than {title('standard')}", difference(mine, standard)
+        yield (
+            f"Test-OOD: how far the selection falls short, {title(method)} more than {title('standard')}",
+            difference(mine, standard),
+        )
 
 
 def holds_with_spread(e: Evidence) -> Differences:
+    """How Test-ID changes from sigma 25 to 150, beside each baseline."""
     change = {m: difference(e.of(m, ID, sigma=150.0), e.of(m, ID, sigma=25.0)) for m in (*PROPOSED, *BASELINES)}
     for method in PROPOSED:
         for other in BASELINES:

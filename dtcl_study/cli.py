@@ -19,13 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 from dtcl_core import __version__
 from dtcl_core.checks import closest
-
-from .terminal import STOPPED, interrupts_held, steady_output, stop_requests
+from dtcl_core.terminal import STOPPED, interrupts_held, steady_output, stop_requests
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from dtcl_core.config import Run
 
 HERE = Path(__file__).resolve().parent
 
@@ -81,7 +79,11 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     top.add_argument("--version", action="version", version=f"dtcl {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     presets = "; ".join(f"{name}: {p.purpose} ({p.seeds} seeds, {p.epochs} epochs)" for name, p in PRESETS.items())
-    experiment = {"type": one_of("experiment", tuple(REGISTRY)), "metavar": "EXPERIMENT", "help": f"one of: {', '.join(REGISTRY)}"}
+    experiment = {
+        "type": one_of("experiment", tuple(REGISTRY)),
+        "metavar": "EXPERIMENT",
+        "help": f"one of: {', '.join(REGISTRY)}",
+    }
     device = {"default": "auto", "help": "auto, cpu, cuda or cuda:N (default: auto)"}
     sigma = {"help": "colour spreads with commas between them (default: the experiment's)"}
     store = {"metavar": "FOLDER", "help": "the store (default: results/, or results/smoke for runs of that preset)"}
@@ -272,11 +274,15 @@ def described(found: dict[str, Any]) -> list[str]:
         time = "?" if line["seconds_left"] is None else readable_time(line["seconds_left"])
         hours = "?" if line["core_hours"] is None else f"{line['core_hours']:.1f}"
         said.append(form.format(*counts, seeds, line["to_train"], time, hours))
-    said.append("A seed is complete when every configuration has a row on it. Runs that several experiments share count under the first.")
+    said.append(
+        "A seed is complete when every configuration has a row on it. Runs that several experiments share count under the first."
+    )
     if found["seconds_an_image"] is None:
         return [*said, f"There is no telling how long the rest takes: {found['pace_of']}."]
     epoch = found["seconds_an_image"] * Protocol().split_sizes[0]
-    said.append(f"Time left is for one process on {found['device']}, core-hours are that times its threads (--shard splits them),")
+    said.append(
+        f"Time left is for one process on {found['device']}, core-hours are that times its threads (--shard splits them),"
+    )
     return [*said, f"at {epoch:.3g} s a run-epoch: {found['pace_of']}."]
 
 

@@ -39,7 +39,9 @@ def kept(runs: Iterable[Run], store: Store) -> dict[str, list[tuple[Run, Encoder
 def data_of(run: Run) -> ColoredDigits:
     """The images of a run."""
     p = run.protocol
-    return ColoredDigits(run.sigma, run.seed, color_clipping=p.color_clipping, stratified=p.stratified_splits, sizes=p.split_sizes)
+    return ColoredDigits(
+        run.sigma, run.seed, color_clipping=p.color_clipping, stratified=p.stratified_splits, sizes=p.split_sizes
+    )
 
 
 def images(run: Run, split: str, count: int | None = None) -> torch.Tensor:

@@ -52,7 +52,10 @@ class Preset:
 
 PRESETS = {
     "smoke": Preset(
-        2, 1, "real training on a fifth of the images, in seconds", {"split_sizes": (1386, 231, 231, 462)},
+        2,
+        1,
+        "real training on a fifth of the images, in seconds",
+        {"split_sizes": (1386, 231, 231, 462)},
         "Smoke runs train for a few steps, to show that all works; methods may come out alike, and no number means anything.",
     ),
     "laptop": Preset(3, 100, "short runs of a part of the grid, up to an hour on two CPU cores"),
@@ -168,7 +171,9 @@ def other_choices() -> dict[str, tuple[dict[str, Any], tuple[str, ...]]]:
     data = {"discriminator_inputs": "clean", "discriminator_mode": "eval"}
     weight: dict[str, dict[str, Any]] = {
         "the other floor": {"tau_min": 0.01 if p.tau_min > 0.01 else 0.05},
-        "discriminator fitted on other images": data if views else {"discriminator_inputs": "augmented", "discriminator_mode": "train"},
+        "discriminator fitted on other images": data
+        if views
+        else {"discriminator_inputs": "augmented", "discriminator_mode": "train"},
         "discriminator fitted otherwise": {"discriminator_fit": "adam" if solved else "newton"},
         "posterior of the anchor's view": {"posterior_view": "anchor_view"},
         "gradient through the weight": {"weight_gradient": True},
@@ -253,8 +258,12 @@ class Experiment:
         shared = replace(Protocol(), **{**size.changes, "epochs": size.epochs if epochs is None else epochs})
         chosen = self._chosen(methods)
         if self.listed is not None and preset == "paper":
-            if given := [name for name, value in (("seeds", seeds), ("sigma", sigma), ("tau_alpha", tau_alpha)) if value is not None]:
-                raise ValueError(f"the runs of {self.name} are listed one by one: {given[0]} cannot be changed in the preset paper.")
+            if given := [
+                name for name, value in (("seeds", seeds), ("sigma", sigma), ("tau_alpha", tau_alpha)) if value is not None
+            ]:
+                raise ValueError(
+                    f"the runs of {self.name} are listed one by one: {given[0]} cannot be changed in the preset paper."
+                )
             return [run for run in self.listed(shared) if run.method in chosen]
         settings = [setting for setting in self.settings(preset) if setting["method"] in chosen]
         if sigma is not None:

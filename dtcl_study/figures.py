@@ -24,10 +24,23 @@ from dtcl_core.data import ColoredDigits
 from dtcl_core.methods import ALL_METHODS, METHODS
 from dtcl_core.traces import Trace
 
-from .compare import Interval, accuracy
+from .compare import Interval, accuracy, by_seed
 from .experiments import title
 from .style import (
-    GRAY, INK, METRIC_TITLES, PAIRS, PALE, SELECTED, WIDTH, Look, handle, look, method_handles, n_said, wrapped, wrapped_title,
+    GRAY,
+    INK,
+    METRIC_TITLES,
+    PAIRS,
+    PALE,
+    SELECTED,
+    WIDTH,
+    Look,
+    handle,
+    look,
+    method_handles,
+    n_said,
+    wrapped,
+    wrapped_title,
 )  # fmt: skip
 
 REPORTED: dict[str, Any] = {"marker": "D", "linestyle": "", "markerfacecolor": "none", "markersize": 4.5}
@@ -82,7 +95,12 @@ def _bar(axis: Axes, interval: Interval, place: float, style: Look, along: str =
             if beyond:
                 axis.plot(*(edge, place)[::turn], color=style.color, marker=marker, markersize=4, clip_on=False, label=BEYOND)
     if interval.n:
-        plain: dict[str, Any] = {"marker": style.marker, "markersize": style.size, "markeredgecolor": "white", "markeredgewidth": 0.6}
+        plain: dict[str, Any] = {
+            "marker": style.marker,
+            "markersize": style.size,
+            "markeredgecolor": "white",
+            "markeredgewidth": 0.6,
+        }
         axis.plot(*(interval.mean, place)[::turn], color=style.color, **plain | mark)
 
 
@@ -132,7 +150,7 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
     counts: list[int] = []
     for axis, metric in zip(axes, metrics):
         paper = reported[reported.metric == metric]
-        found = {m: accuracy(rows.loc[rows.method == m, metric]) for m in order}
+        found = {m: accuracy(by_seed(rows[rows.method == m], metric)) for m in order}
         counts += [interval.n for interval in found.values()]
         axis.set_xlim(*_limits([*rows[metric], *paper.value], found.values()))
         for place, (method, interval) in enumerate(found.items()):
@@ -164,7 +182,7 @@ def along_sigma(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequence[st
     counts: list[int] = []
     for axis, metric in zip(axes[:, 0], metrics):
         paper = reported[reported.metric == metric]
-        found = {key: accuracy(part[metric]) for key, part in rows.groupby(["method", "sigma"])}
+        found = {key: accuracy(by_seed(part, metric)) for key, part in rows.groupby(["method", "sigma"])}
         counts += [interval.n for interval in found.values()]
         axis.set_ylim(*_limits([*(i.mean for i in found.values()), *paper.value], found.values()))
         for method, shift in zip(order, _dodged(len(order), 0.78)):
@@ -203,12 +221,12 @@ def heads(rows: pd.DataFrame, metrics: Sequence[str]) -> Figure:
     figure, axes = plt.subplots(1, len(metrics), figsize=(WIDTH, 2.7), layout="constrained", squeeze=False)
     counts: list[int] = []
     for axis, metric in zip(axes[0], metrics):
-        bare = accuracy(rows.loc[rows.projector.isna(), metric])
+        bare = accuracy(by_seed(rows[rows.projector.isna()], metric))
         if bare.n:
             axis.axhline(bare.mean, color=GRAY, linewidth=1.4, zorder=0)
         if bare.n > 1:
             axis.axhspan(bare.low, bare.high, color=PALE, alpha=0.6, linewidth=0, zorder=-1)
-        found = {key: accuracy(part[metric]) for key, part in rows.groupby(["projector", "projector_dim"])}
+        found = {key: accuracy(by_seed(part, metric)) for key, part in rows.groupby(["projector", "projector_dim"])}
         counts += [bare.n, *(interval.n for interval in found.values())]
         axis.set_ylim(*_limits([*rows[metric]], [bare, *found.values()], 0.02))
         for (kind, (_, face)), shift in zip(HEADS.items(), (-0.17, 0.17)):
@@ -236,8 +254,8 @@ def heads_by_temperature(rows: pd.DataFrame, metric: str) -> Figure:
     taus = sorted(rows.tau_alpha.unique()) or list(TAU_ALPHAS)
     dims = sorted({int(d) for d in rows.projector_dim.dropna()}) or [4, 8, 16]
     figure, axes = plt.subplots(len(HEADS), 1, figsize=(WIDTH, 4.9), sharex=True, sharey=True, layout="constrained")
-    by_cell = {key: accuracy(part[metric]) for key, part in rows.groupby(["projector", "projector_dim", "tau_alpha"])}
-    bare = {tau: accuracy(part[metric]) for tau, part in rows[rows.projector.isna()].groupby("tau_alpha")}
+    by_cell = {key: accuracy(by_seed(part, metric)) for key, part in rows.groupby(["projector", "projector_dim", "tau_alpha"])}
+    bare = {tau: accuracy(by_seed(part, metric)) for tau, part in rows[rows.projector.isna()].groupby("tau_alpha")}
     every = [*by_cell.values(), *bare.values()]
     axes[0].set_ylim(*_limits([i.mean for i in every], every))
     shades, markers = [f"{s:.2f}" for s in np.linspace(0.62, 0.0, len(dims))], "svo^D<>"
@@ -477,7 +495,15 @@ def domain_told(rows: pd.DataFrame, hidden: str = "d_test_id", metric: str = "te
     order = _present(rows.method)
     for method in order:
         mine, style = rows[rows.method == method], look(method)
-        axis.plot(mine[hidden], mine[metric], style.marker, color=style.color, alpha=0.75, markersize=style.size, markeredgecolor="white")
+        axis.plot(
+            mine[hidden],
+            mine[metric],
+            style.marker,
+            color=style.color,
+            alpha=0.75,
+            markersize=style.size,
+            markeredgecolor="white",
+        )
     _chance(axis, "x")
     _chance(axis, "y")
     axis.set(xlabel=METRIC_TITLES[hidden], ylabel=METRIC_TITLES[metric])

@@ -145,7 +145,9 @@ def weight_candidates(networks: Sequence[str]) -> tuple[Candidate, ...]:
     )
 
 
-def runs(candidates: Sequence[Candidate], tried: Sequence[Configuration], seeds: Sequence[int], sized: Protocol | None = None) -> list[Run]:
+def runs(
+    candidates: Sequence[Candidate], tried: Sequence[Configuration], seeds: Sequence[int], sized: Protocol | None = None
+) -> list[Run]:
     """Every configuration of some candidates on some seeds, each run once."""
     return list(dict.fromkeys(c.run(configuration, seed, sized) for c in candidates for configuration in tried for seed in seeds))
 

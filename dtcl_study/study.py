@@ -116,7 +116,9 @@ class Study:
         on = f", on {' and '.join(kinds)}{': compared as if alike' if len(kinds) > 1 else ''}" if kinds else ""
         diverged = self.frame[self.frame.status == "diverged"].key.nunique()
         more = f"\n{diverged} runs diverged: they count as chance in the selection, and have no accuracy." if diverged else ""
-        return f"Preset {self.preset}: {len(keys)} of {len(self.runs)} runs exist{on}; {spread} of {asked} seeds are complete.{more}"
+        return (
+            f"Preset {self.preset}: {len(keys)} of {len(self.runs)} runs exist{on}; {spread} of {asked} seeds are complete.{more}"
+        )
 
 
 def _grids(runs: Sequence[Run]) -> dict[tuple[float, str | None], dict[int, list[Run]]]:

@@ -242,7 +242,11 @@ def leads(rows: pd.DataFrame, metrics: Sequence[str] = (OOD, ID)) -> pd.DataFram
 
 def said(rows: pd.DataFrame, metric: str) -> str:
     """What `leads` has of one accuracy, as a sentence; "not yet run" before there are seeds."""
-    words = {"leads": "lead every baseline", "trails": "trail a baseline", "not told apart": "are not told apart from every baseline"}
+    words = {
+        "leads": "lead every baseline",
+        "trails": "trail a baseline",
+        "not told apart": "are not told apart from every baseline",
+    }
     found = leads(rows, [metric]).to_dict("records")
     return "; ".join(f"{line['method']} {words[line['word']]} ({line['least lead']})" for line in found) or NOT_YET
 
@@ -250,7 +254,14 @@ def said(rows: pd.DataFrame, metric: str) -> str:
 def configurations(chosen: pd.DataFrame) -> pd.DataFrame:
     """The selected configurations as a table: method, discriminator, sigma, hyperparameters, validation, n."""
     lines = [
-        (title(c.method), c.discriminator, f"{c.sigma:g}", selection.named([getattr(c, h) for h in HYPERPARAMETERS]), c.validation, int(c.n))
+        (
+            title(c.method),
+            c.discriminator,
+            f"{c.sigma:g}",
+            selection.named([getattr(c, h) for h in HYPERPARAMETERS]),
+            c.validation,
+            int(c.n),
+        )
         for c in chosen.itertuples()
     ]
     table = pd.DataFrame(lines, columns=["method", "discriminator", "sigma", "tau_alpha / tau_beta or lambda", "validation", "n"])

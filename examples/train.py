@@ -49,13 +49,9 @@ views, images = (torchvision.datasets.ImageFolder(options.folder, transform) for
 names = sorted({Path(path).parent.name for path, _ in images.samples})
 labels = torch.tensor([names.index(Path(path).parent.name) for path, _ in images.samples])
 domains = torch.tensor(images.targets)  # to torchvision the first folder is the class, to us it is the domain
-unseen = (
-    domains == images.class_to_idx[options.unseen] if options.unseen else torch.zeros(len(domains), dtype=torch.bool)
-)
+unseen = domains == images.class_to_idx[options.unseen] if options.unseen else torch.zeros(len(domains), dtype=torch.bool)
 known = domains[~unseen].unique()
-order = torch.full((len(images.classes),), -1).index_copy(
-    0, known, torch.arange(len(known))
-)  # 0 ... N_D - 1, unseen -1
+order = torch.full((len(images.classes),), -1).index_copy(0, known, torch.arange(len(known)))  # 0 ... N_D - 1, unseen -1
 
 backbone = torchvision.models.resnet18()
 backbone.fc = nn.Identity()

@@ -154,9 +154,7 @@ def traces_of(store: Store) -> dict[str, dict | None]:
 
 def lines_of(store: Store) -> list[str]:
     """The key of every line of every shard; raises if one is torn."""
-    return [
-        json.loads(line)["key"] for shard in store.rows_path.glob("*.jsonl") for line in shard.read_text().splitlines()
-    ]
+    return [json.loads(line)["key"] for shard in store.rows_path.glob("*.jsonl") for line in shard.read_text().splitlines()]
 
 
 def check(folder: Path, kills: int, processes: int = 1, seed: int = 0, same: bool = False) -> dict[str, int]:

@@ -33,9 +33,8 @@ from typing import Any
 import torch
 from faults import add_line, code
 
-from dtcl_core import pretrain
+from dtcl_core import encoder_files, pretrain
 from dtcl_core.config import Protocol, Run
-from dtcl_core import encoder_files
 from dtcl_core.launch import local
 from dtcl_core.methods import METHODS
 from dtcl_core.results import Store

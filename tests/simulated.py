@@ -312,9 +312,7 @@ class Simulation(TorchDispatchMode):
         strangers = [t for t in tensors if not isinstance(t, SimulatedTensor)]
         number = torch.Tag.pointwise in func.tags and len(tensors) == 2 and all(t.dim() == 0 for t in strangers)
         if strangers and not number:
-            raise MixedDevices(
-                f"{name} was given tensors of the device and of the CPU, {[tuple(t.shape) for t in tensors]}."
-            )
+            raise MixedDevices(f"{name} was given tensors of the device and of the CPU, {[tuple(t.shape) for t in tensors]}.")
 
 
 def _tensors(tree: Any) -> list[Tensor]:

@@ -41,9 +41,7 @@ def test_resize_matrix_shrinks_with_antialias():
 def test_colour_commutes_with_crop_and_blur(digits):
     images, boxes = digits.split("train").images[:8], torch.tensor([[2, 3, 20, 17]] * 8)
     gray = augment.resize_crop_blur(digits.gray("train")[:8], boxes, torch.full((8,), 1.3), 5)
-    theirs = reference.gaussian_blur(
-        reference.resized_crop(images, 2, 3, 20, 17, [28, 28], antialias=True), 5, [1.3] * 2
-    )
+    theirs = reference.gaussian_blur(reference.resized_crop(images, 2, 3, 20, 17, [28, 28], antialias=True), 5, [1.3] * 2)
     assert torch.allclose(digits.colors("train")[:8, :, None, None] * gray[:, None], theirs, atol=2e-6)
 
 

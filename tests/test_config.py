@@ -7,7 +7,6 @@ import pytest
 from dtcl_core import config, results
 from dtcl_core.config import Protocol, Run
 
-
 GOLDEN = [json.loads(line) for line in (Path(__file__).parent / "golden/keys.jsonl").read_text(encoding="utf-8").splitlines()]
 
 

@@ -125,9 +125,7 @@ def whole_mnist(tmp_path):
 
 
 def test_any_digits_and_domains_from_a_whole_mnist(whole_mnist):
-    data = ColoredDigits(
-        digits=(1, 7, 9), training_domains=("red", "blue", "yellow", (10, 20, 30)), root=whole_mnist, seed=1
-    )
+    data = ColoredDigits(digits=(1, 7, 9), training_domains=("red", "blue", "yellow", (10, 20, 30)), root=whole_mnist, seed=1)
     train = data.split("train")
     assert len(train.images) == 72 and set(train.labels.tolist()) == {0, 1, 2}
     assert train.domains.bincount().tolist() == [18] * 4

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
+from dtcl_core import encoder_files
 from dtcl_core.config import Protocol, Run
 from dtcl_core.encoder import Encoder
-from dtcl_core import encoder_files
 
 
 def with_draws(run: Run, **changes) -> Run:

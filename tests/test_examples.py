@@ -29,9 +29,7 @@ def test_a_folder_of_images_is_trained_on(tmp_path):
             shutil.rmtree(folder)
         for image in sorted(folder.glob("*.png"))[10:]:
             image.unlink()
-    told = run(
-        EXAMPLES / "train.py", "images", "--size", 32, "--epochs", 2, "--batch", 20, "--unseen", "green", cwd=tmp_path
-    )
+    told = run(EXAMPLES / "train.py", "images", "--size", 32, "--epochs", 2, "--batch", 20, "--unseen", "green", cwd=tmp_path)
     lines = told.splitlines()
     assert len(lines) == 2 and lines[1].startswith("epoch 2: loss ")
     figures = dict(part.rsplit(" ", 1) for part in lines[1].removeprefix("epoch 2: ").split(", "))

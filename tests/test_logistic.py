@@ -92,9 +92,7 @@ def test_adam_steps_approach_the_optimum():
 def test_float32_features_give_a_float32_model():
     x, y = sample()
     model = logistic.fit(torch.from_numpy(x).float(), torch.from_numpy(y), 2, 1.0)
-    assert (
-        model.weight.dtype == torch.float32 and model.predict_proba(torch.from_numpy(x).float()).dtype == torch.float32
-    )
+    assert model.weight.dtype == torch.float32 and model.predict_proba(torch.from_numpy(x).float()).dtype == torch.float32
 
 
 @pytest.mark.parametrize(
@@ -115,9 +113,7 @@ def test_lbfgs_finds_the_optimum_that_newton_finds(classes, width, scale, l2, ap
     centers = apart * torch.randn(classes, width, generator=generator, dtype=torch.float64)
     x = scale * (torch.randn(80, width, generator=generator, dtype=torch.float64) + centers[y] + 3.0)
     exact = logistic.fit(x, y, classes, l2).predict_proba(x)
-    torch.testing.assert_close(
-        logistic.fit(x, y, classes, l2, solver="lbfgs").predict_proba(x), exact, rtol=0, atol=1e-6
-    )
+    torch.testing.assert_close(logistic.fit(x, y, classes, l2, solver="lbfgs").predict_proba(x), exact, rtol=0, atol=1e-6)
     single = logistic.fit(x.float(), y, classes, l2, solver="lbfgs")
     torch.testing.assert_close(single.predict_proba(x.float()).double(), exact, rtol=0, atol=5e-3)
 

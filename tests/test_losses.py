@@ -57,9 +57,7 @@ def test_several_positives_equal_the_written_out_equation():
     for i in (0, 1, 2, 4):
         own = [j for j in range(9) if positive[i, j]]
         others = [j for j in range(9) if admitted[i, j] and j not in own]
-        terms = [math.exp(s[i, j] / 0.3) for j in own] + [
-            weight[i, j] * math.exp(s[i, j] / tau_neg[i, j]) for j in others
-        ]
+        terms = [math.exp(s[i, j] / 0.3) for j in own] + [weight[i, j] * math.exp(s[i, j] / tau_neg[i, j]) for j in others]
         total.append(math.log(sum(terms)) - sum(float(s[i, j]) / 0.3 for j in own) / len(own))
     given = {"tau_neg": tau_neg, "admitted": admitted, "weight": weight, "positive": positive}
     ours = losses.info_nce(z.requires_grad_(), c, 0.3, **given)

@@ -88,12 +88,17 @@ def mypy(tmp_path_factory):
 
     def run(*arguments, cwd, **environment):
         command = [sys.executable, "-m", "mypy", "--cache-dir", str(cache), *map(str, arguments)]
-        done = subprocess.run(
-            command, capture_output=True, text=True, cwd=cwd, env=os.environ | environment, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=os.environ | environment, check=False)
         return done.returncode, done.stdout + done.stderr
 
     return run
+
+
+@pytest.mark.parametrize("command", [["check"], ["format", "--check"]], ids=" ".join)
+def test_style_holds(command):
+    ruff = Path(sys.executable).parent / "ruff"
+    done = subprocess.run([str(ruff), *command, "--quiet", "--no-cache", str(ROOT)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_types_hold(mypy):
@@ -115,7 +120,9 @@ def test_the_wheel_holds_what_is_needed_and_works_alone(site, tmp_path):
         here = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"}
         there = {str(path.relative_to(installed)) for path in installed.rglob("*") if path.is_file()}
         assert here == there
-    assert all((site / name).exists() for name in ("dtcl_core/engine/native.cpp", "dtcl_core/mnist_3v5.npz", "dtcl_study/reported.csv"))
+    assert all(
+        (site / name).exists() for name in ("dtcl_core/engine/native.cpp", "dtcl_core/mnist_3v5.npz", "dtcl_study/reported.csv")
+    )
     assert {path.name for path in site.iterdir()} == {"dtcl_core", "dtcl_study", next(site.glob("*.dist-info")).name}
     tags = next(site.glob("*.dist-info/WHEEL")).read_text()
     assert "Root-Is-Purelib: true" in tags and "Tag: py3-none-any" in tags, "compiled where it is used"

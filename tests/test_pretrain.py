@@ -90,9 +90,7 @@ def test_encoder_equals_a_plain_module(downsampling, order):
                     before = width
                 plain = nn.Sequential(*layers)
                 references[r] = plain
-            features = (
-                references[r].train(training)(images[r]).permute(0, 2, 3, 1).flatten(1)
-            )  # ours flattens channels last
+            features = references[r].train(training)(images[r]).permute(0, 2, 3, 1).flatten(1)  # ours flattens channels last
             theirs = features @ stack.weight[r] + stack.bias[r]
             assert torch.allclose(ours[r], theirs, atol=1e-5)
 
@@ -606,9 +604,7 @@ def test_individual_temperatures_go_down_the_gradient_of_their_published_objecti
     (gradient,) = torch.autograd.grad(objective.sum(), tau)
     mean = 0.1 * memory[..., 1] + 0.9 * gradient
     method = ALL_METHODS["isogclr"]
-    torch.testing.assert_close(
-        method.remembered(batch), torch.stack([(memory[..., 0] - 0.01 * mean).clamp(0.01, 0.7), mean], -1)
-    )
+    torch.testing.assert_close(method.remembered(batch), torch.stack([(memory[..., 0] - 0.01 * mean).clamp(0.01, 0.7), mean], -1))
     turned = replace(batch, z=z_pos, z_pos=z)
     both = 0.5 * (method.remembered(batch) + method.remembered(turned))
     torch.testing.assert_close(method.remembered(batch, symmetric=True), both)

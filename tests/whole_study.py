@@ -26,7 +26,14 @@ PARTS = {  # what `dtcl run` trains of each experiment before the last part
     "global_vs_batch": {"sigma": 50}, "choices": {}, "weight_outside": {}, "other_temperatures": {}, "left_open": {},
 }  # fmt: skip
 TOLD = {(line.method, line.metric): line.value for line in reported.load("table_1_main").itertuples()}
-PROVENANCE = {"sources": "0" * 12, "torch": "2.6.0", "device": "cpu", "device_name": "made up", "instructions": None, "threads": 1}
+PROVENANCE = {
+    "sources": "0" * 12,
+    "torch": "2.6.0",
+    "device": "cpu",
+    "device_name": "made up",
+    "instructions": None,
+    "threads": 1,
+}
 PROVENANCE |= {"precision": "float32", "stack": 1, "seconds": 1.0, "trunk": None, "commit": None}
 
 
@@ -34,7 +41,12 @@ def selections():
     """Frozen selections: at sigma 50, at the other spreads, and with batch-level discriminators."""
 
     def frozen(method, sigma, kind="global"):
-        return {"method": method, "sigma": sigma, **CONFIGURATIONS[method], **({"discriminator": kind} if method in PROPOSED else {})}
+        return {
+            "method": method,
+            "sigma": sigma,
+            **CONFIGURATIONS[method],
+            **({"discriminator": kind} if method in PROPOSED else {}),
+        }
 
     plain = {s: [frozen(method, s) for method in CONFIGURATIONS] for s in (0.0, 25.0, 50.0, 75.0, 150.0)}
     others = [one for sigma, every in plain.items() if sigma != 50 for one in every]
@@ -57,13 +69,20 @@ def settled(patch):
 def accuracies(run, generator):
     """The paper's mean of the method, worse away from its configuration and with label fraction and sigma, and a run's scatter."""
     away = abs(run.tau_alpha - CONFIGURATIONS.get(run.method, {"tau_alpha": 0.1})["tau_alpha"])
-    scatter = dict(zip(METRICS, generator.normal(0, [{"validation": 0.05, "test_id": 0.03, "test_ood": 0.085, DOMAIN: 0.05}[m] for m in METRICS])))
+    scatter = dict(
+        zip(
+            METRICS,
+            generator.normal(0, [{"validation": 0.05, "test_id": 0.03, "test_ood": 0.085, DOMAIN: 0.05}[m] for m in METRICS]),
+        )
+    )
     found = {}
     for fraction in LABEL_FRACTIONS:
         found[str(fraction)] = {}
         for metric in METRICS:
             mean = TOLD.get((run.method, "test_id" if metric == "validation" else metric), 0.6)
-            mean -= 0.0 if metric == DOMAIN else 0.05 * away + (0.0 if run.method == ORACLE else run.sigma * 1e-4) - 0.03 * fraction
+            mean -= (
+                0.0 if metric == DOMAIN else 0.05 * away + (0.0 if run.method == ORACLE else run.sigma * 1e-4) - 0.03 * fraction
+            )
             found[str(fraction)][metric] = float(np.clip(mean + scatter[metric], 0.4, 1))
     return found
 

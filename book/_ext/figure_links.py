@@ -6,12 +6,14 @@ that open a chapter elsewhere need the repository's address, so without one ther
 
 from pathlib import Path
 
+import pandas as pd
 from docutils import nodes
 
 from dtcl_study.experiments import REGISTRY
 from dtcl_study.study import Study
 
-EXPERIMENT_OF = {**{name: name for name in REGISTRY}, "why": "other_temperatures", "claims": "weight_outside"}
+EXPERIMENTS_OF = {name: [name] for name in REGISTRY} | {"why": ["other_temperatures", "main_table"], "claims": ["weight_outside"]}
+EXPERIMENTS_OF |= {name: [name, "fresh"] for name in ("main_table", "sigma_ablation", "label_fractions", "choices")}
 FOLDER, COMMANDS = "rows", "rerun-it"
 
 
@@ -21,7 +23,7 @@ def is_figure(node):
 
 
 def add_links(app, doctree, docname):
-    if app.builder.format != "html" or docname not in EXPERIMENT_OF:
+    if app.builder.format != "html" or docname not in EXPERIMENTS_OF:
         return
     commands = any(COMMANDS in node["ids"] for node in doctree.findall(nodes.section))
     for number, output in enumerate(list(doctree.findall(is_figure))):
@@ -43,8 +45,10 @@ def write_rows(app, error):
         return
     folder = Path(app.outdir) / FOLDER
     folder.mkdir(exist_ok=True)
-    for docname in sorted(EXPERIMENT_OF.keys() & app.env.found_docs):
-        Study(EXPERIMENT_OF[docname], "paper").frame.to_csv(folder / f"{docname}.csv", index=False)
+    for docname in sorted(EXPERIMENTS_OF.keys() & app.env.found_docs):
+        frames = [Study(name, "paper", quiet=True).frame for name in EXPERIMENTS_OF[docname]]
+        rows = pd.concat(frames, ignore_index=True).drop_duplicates(["key", "label_fraction"])
+        rows.to_csv(folder / f"{docname}.csv", index=False)
 
 
 def drop_buttons(app, config):

@@ -4,12 +4,10 @@ Thebe (live cells on a remote server) is not used here; the theme declares its s
 from elsewhere.
 """
 
+
 def drop_thebe(app, pagename, templatename, context, doctree):
     def belongs(script):
-        return (
-            "thebe"
-            in f"{getattr(script, 'filename', script)} {getattr(script, 'attributes', {}).get('body', '')}".lower()
-        )
+        return "thebe" in f"{getattr(script, 'filename', script)} {getattr(script, 'attributes', {}).get('body', '')}".lower()
 
     context["script_files"] = [script for script in context.get("script_files", []) if not belongs(script)]
 

@@ -83,12 +83,7 @@ def pointer(tensor: Tensor | None, shape: tuple[int, ...], dtype: torch.dtype = 
     """Address of a dense CPU tensor's data; None for None. Raises ValueError for another shape, dtype, device or layout."""
     if tensor is None:
         return None
-    if (
-        tuple(tensor.shape) != shape
-        or tensor.dtype != dtype
-        or tensor.device.type != "cpu"
-        or not tensor.is_contiguous()
-    ):
+    if tuple(tensor.shape) != shape or tensor.dtype != dtype or tensor.device.type != "cpu" or not tensor.is_contiguous():
         raise ValueError(
             f"native code was to be given dense {dtype} {list(shape)} on the CPU, got {tensor.dtype} {list(tensor.shape)} "
             f"with strides {list(tensor.stride())} on {tensor.device}."

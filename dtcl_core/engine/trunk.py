@@ -249,7 +249,7 @@ class _Blocks(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, *_: Any) -> Any:
         if torch.is_grad_enabled():
-            raise RuntimeError("the trunk for CPUs has no gradients of gradients; train with trunk=\"pytorch\".")
+            raise RuntimeError('the trunk for CPUs has no gradients of gradients; train with trunk="pytorch".')
         trunk, counts, kernels = ctx.trunk, ctx.counts, ctx.kernels
         (out,) = ctx.saved_tensors
         first, shift, wide, spread, inverse, scale = ctx.first

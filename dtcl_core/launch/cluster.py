@@ -89,8 +89,7 @@ def compute(
     store.check_writable()
     task = ray.remote(train_unit).options(max_retries=RETRIES, num_cpus=1, num_gpus=int(kind != "cpu"))
     pending = {
-        task.remote([run.to_dict() for run in members], kind, precision, record(members[0])): members
-        for members in stacks
+        task.remote([run.to_dict() for run in members], kind, precision, record(members[0])): members for members in stacks
     }
     progress = Progress(stacks, quiet)
     try:

@@ -66,9 +66,7 @@ def mixes_streams(device: torch.device, protocol: Protocol, precision: str) -> b
     return is_accelerator(device) or pretrain.choose_trunk(protocol, device, precision)[0] is not None
 
 
-def cut_into_stacks(
-    runs: Sequence[Run], size: int, mix_streams: bool = True, record: Recorded = nothing
-) -> list[list[Run]]:
+def cut_into_stacks(runs: Sequence[Run], size: int, mix_streams: bool = True, record: Recorded = nothing) -> list[list[Run]]:
     """Stacks of runs that can be trained together, as even as possible; runs that share views stay together.
 
     Args:

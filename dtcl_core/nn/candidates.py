@@ -149,9 +149,7 @@ def _ready(side: Side) -> Side:
     return replace(side, z=directions(widened(side.z)), id=side.id.long(), domains=domains, example=example)
 
 
-def _chunk_losses(
-    anchors: Anchors, candidates: Candidates, tau: Temperatures, own_domain: bool
-) -> tuple[Tensor, Tensor]:
+def _chunk_losses(anchors: Anchors, candidates: Candidates, tau: Temperatures, own_domain: bool) -> tuple[Tensor, Tensor]:
     """Losses [..., n] of anchors of unit length, and whether each has a positive [n]."""
     positive, admitted, tau_neg = pairs_of(anchors, candidates, tau, own_domain)
     similarity = anchors.z @ candidates.z.transpose(-1, -2)

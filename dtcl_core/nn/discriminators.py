@@ -175,9 +175,7 @@ class LinearDiscriminator(Discriminator):
     learned = ("weight", "bias")
     settings = (*Discriminator.settings, "l2")
 
-    def __init__(
-        self, num_domains: int, *, l2: float = 1.0, calibrate: float = 0.0, seed: int = 0, features: str = "l2"
-    ):
+    def __init__(self, num_domains: int, *, l2: float = 1.0, calibrate: float = 0.0, seed: int = 0, features: str = "l2"):
         super().__init__(num_domains, calibrate=calibrate, seed=seed, features=features)
         self.l2 = float(checked_number("l2", l2, 0.0, above=True))
 

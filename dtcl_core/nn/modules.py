@@ -153,9 +153,7 @@ class _TwoViews(_Contrastive):
 
     settings = ("symmetric", "negatives", "queue", *_Contrastive.settings)
 
-    def __init__(
-        self, weigher: Weigher | None, symmetric: bool, negatives: str, queue: NegativeQueue | None, *shared: Any
-    ):
+    def __init__(self, weigher: Weigher | None, symmetric: bool, negatives: str, queue: NegativeQueue | None, *shared: Any):
         super().__init__(weigher, *shared)
         self.symmetric = checked_choice("symmetric", symmetric, (True, False))
         self.negatives = checked_choice("negatives", negatives, ("other_view", "both_views"))

@@ -48,9 +48,7 @@ class NegativeQueue(Described):
         super()._load_from_state_dict(state, prefix, *rest)
 
     @torch.no_grad()
-    def push(
-        self, z: Tensor, domains: Tensor | None = None, ids: Tensor | None = None, *, gather: bool = False
-    ) -> None:
+    def push(self, z: Tensor, domains: Tensor | None = None, ids: Tensor | None = None, *, gather: bool = False) -> None:
         """Add embeddings z [N, k], and drop the oldest.
 
         Args:

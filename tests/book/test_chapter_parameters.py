@@ -42,9 +42,7 @@ def parameters(draw: st.DrawFn, names: list[str]) -> dict:
     """Up to four of a chapter's parameters with sound values, up to two with odd ones, sometimes one it does not have."""
     sound = [name for name in names if name in SOUND]
     told = (
-        {name: draw(st.sampled_from(SOUND[name])) for name in draw(st.lists(st.sampled_from(sound), max_size=4))}
-        if sound
-        else {}
+        {name: draw(st.sampled_from(SOUND[name])) for name in draw(st.lists(st.sampled_from(sound), max_size=4))} if sound else {}
     )
     told |= {name: draw(ODD) for name in draw(st.lists(st.sampled_from(names), max_size=2))}
     other = draw(st.sampled_from([None] * 9 + ["sgima", "In_"]))

@@ -131,15 +131,11 @@ async def visit(port, url, width):
     await tab.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
     await tab.call("Page.navigate", url=url)
     end = time.monotonic() + 60
-    while time.monotonic() < end and not await tab.value(
-        "document.readyState == 'complete' && location.href != 'about:blank'"
-    ):
+    while time.monotonic() < end and not await tab.value("document.readyState == 'complete' && location.href != 'about:blank'"):
         await asyncio.sleep(0.1)
     await tab.value("new Promise(done => setTimeout(done, 1500))")
     broken = await tab.value("[...document.images].filter(i => !(i.complete && i.naturalWidth)).map(i => i.src)")
-    silent = await tab.value(
-        "[...document.images].filter(i => !i.closest('a,button,header') && !i.alt).map(i => i.src)"
-    )
+    silent = await tab.value("[...document.images].filter(i => !i.closest('a,button,header') && !i.alt).map(i => i.src)")
     over = await tab.value("document.documentElement.scrollWidth - window.innerWidth")
     drawn = await tab.value(
         "({pictures: document.querySelectorAll('div.cell_output img').length,"

@@ -231,9 +231,7 @@ def fresh(monkeypatch, tmp_path):
 def compiler(folder: Path, body: str, version: str = "echo fake 1.0") -> str:
     """A script that stands for a compiler: its path. In `body`, $last is the file that it is to make."""
     script = folder / "fake compiler"
-    script.write_text(
-        f'#!/bin/sh\nfor last; do :; done\nif [ "$last" = --version ]; then {version}; exit; fi\n{body}\n'
-    )
+    script.write_text(f'#!/bin/sh\nfor last; do :; done\nif [ "$last" = --version ]; then {version}; exit; fi\n{body}\n')
     script.chmod(0o755)
     return shlex.quote(str(script))
 
@@ -420,9 +418,7 @@ def test_a_cache_that_can_only_be_read_serves_what_it_holds(copying, fresh, tmp_
 
 
 def test_two_processes_that_compile_at_once_end_with_one_file(copying, fresh, tmp_path, monkeypatch):
-    body = COPIES.format(folder=tmp_path, library=copying).replace(
-        "cp ", f"until [ -e {tmp_path}/go ]; do sleep 0.05; done; cp "
-    )
+    body = COPIES.format(folder=tmp_path, library=copying).replace("cp ", f"until [ -e {tmp_path}/go ]; do sleep 0.05; done; cp ")
     monkeypatch.setenv("CXX", compiler(tmp_path, body))
     command = [sys.executable, "-c", "from dtcl_core.engine import native; print(native.compiled((16, 32))[0])"]
     root = Path(native.__file__).parent.parent
@@ -460,9 +456,7 @@ def test_jittered_images_are_those_of_augment(library):
     factors, order = augment.random_color_jitter(count, (0.8, 0.8, 0.8, 0.5), 0.9, (0, "jitter"))
     painted = (gray[:, None] * tint[:, :, None, None]).contiguous()
     expected = augment.color_jitter(painted, torch.from_numpy(factors), *augment.jitter_places(order))
-    made = library.jitter(
-        gray, tint, torch.from_numpy(factors), torch.from_numpy(np.ascontiguousarray(order)), 2.0, -1.0
-    )
+    made = library.jitter(gray, tint, torch.from_numpy(factors), torch.from_numpy(np.ascontiguousarray(order)), 2.0, -1.0)
     assert torch.allclose(made[:, 1:, 1:].permute(0, 3, 1, 2), 2 * expected - 1, atol=1e-5)
     assert not made[:, 0].any() and not made[:, :, 0].any()
 

@@ -64,9 +64,7 @@ def test_a_stop_loses_no_trace(weighted, tmp_path):
     whole = pretrain.train(weighted, "cpu", record=True).traces()
     stop = iter([False] * 4 + [True])
     with pytest.raises(pretrain.Interrupted):
-        pretrain.train(
-            weighted, "cpu", record=True, checkpoint=tmp_path / "c.pt", should_stop=lambda: next(stop, False)
-        )
+        pretrain.train(weighted, "cpu", record=True, checkpoint=tmp_path / "c.pt", should_stop=lambda: next(stop, False))
     resumed = pretrain.train(weighted, "cpu", record=True, checkpoint=tmp_path / "c.pt").traces()
     for a, b in zip(whole, resumed):
         assert np.array_equal(a.counts, b.counts) and np.array_equal(a.loss, b.loss)

@@ -142,9 +142,7 @@ def test_training_that_was_stopped_goes_on_from_its_checkpoint(every_method, tmp
 
     with Simulation() as simulation, simulation.waiting_in(*SET_UP, *CHECKPOINTS):
         with pytest.raises(pretrain.Interrupted):
-            pretrain.train(
-                runs, simulation.device, precision="float32", checkpoint=path, should_stop=in_the_second_epoch
-            )
+            pretrain.train(runs, simulation.device, precision="float32", checkpoint=path, should_stop=in_the_second_epoch)
         restored = []
         stack = pretrain.train(
             runs, simulation.device, precision="float32", checkpoint=path, on_restore=lambda s: restored.append(s.epoch)
@@ -165,9 +163,7 @@ def test_rows_are_stored_as_from_any_device(all_methods, tmp_path):
     rows = store.rows()
     assert rows.keys() == {run.key for run in runs}
     assert {row["provenance"]["device"] for row in rows.values()} == {simulated.KIND}
-    assert {row["provenance"]["stack"] for row in rows.values()} == {len(runs)}, (
-        "streams share a stack on an accelerator"
-    )
+    assert {row["provenance"]["stack"] for row in rows.values()} == {len(runs)}, "streams share a stack on an accelerator"
 
 
 # --- the harness can fail -------------------------------------------------------------------------------------------
@@ -229,9 +225,7 @@ def test_matrix_operations_bytes_launches_and_memory_are_counted():
         del view
         assert simulation.held == before
         a.add_(1.0)
-        assert [call.name for call in simulation.calls] == ["add_"] and simulation.calls[
-            0
-        ].moved == 2 * 4 * 4 * 128 * 64
+        assert [call.name for call in simulation.calls] == ["add_"] and simulation.calls[0].moved == 2 * 4 * 4 * 128 * 64
 
 
 def test_a_convolution_counts_as_by_hand():

@@ -216,9 +216,7 @@ def upstream_of(encoder: Encoder, size: int) -> Tensor:
 
 @needs_native
 @pytest.mark.parametrize("in_color", [True, False])
-@pytest.mark.parametrize(
-    ("widths", "size", "counts"), [((32, 16, 48), 130, [2, 1]), ((16, 32), 65, [5]), ((16, 32), 3, [1])]
-)
+@pytest.mark.parametrize(("widths", "size", "counts"), [((32, 16, 48), 130, [2, 1]), ((16, 32), 65, [5]), ((16, 32), 3, [1])])
 def test_any_number_of_threads_gives_the_same_bits(widths, size, counts, in_color):
     encoder, _ = encoders(widths, sum(counts), 0)
     case, upstream, seen = drawn(widths, size, counts, in_color, True, 0), upstream_of(encoder, size), []
@@ -274,9 +272,7 @@ def test_a_stack_trained_twice_or_interrupted_has_the_same_bits(wide_methods, tm
     assert whole.trunk is not None and whole.path == "the trunk for CPUs"
     asked = []
     with pytest.raises(pretrain.Interrupted):
-        pretrain.train(
-            wide_methods, "cpu", checkpoint=tmp_path / "c.pt", should_stop=lambda: asked.append(1) or len(asked) > 4
-        )
+        pretrain.train(wide_methods, "cpu", checkpoint=tmp_path / "c.pt", should_stop=lambda: asked.append(1) or len(asked) > 4)
     resumed = pretrain.train(wide_methods, "cpu", checkpoint=tmp_path / "c.pt")
     for other in (again, resumed):
         assert all(torch.equal(a, b) for a, b in zip(everything(whole), everything(other), strict=True))

@@ -59,9 +59,7 @@ def test_a_killed_worker_loses_and_doubles_no_row(all_methods, tmp_path, two_wor
     thread = threading.Thread(target=kill_one_worker, args=(killed, started, over))
     thread.start()
     store = Store(tmp_path / "ray")
-    assert launchers.compute(runs, store, "cpu", stack_size=3, record=lambda run: True, launcher="ray", quiet=True) == len(
-        runs
-    )
+    assert launchers.compute(runs, store, "cpu", stack_size=3, record=lambda run: True, launcher="ray", quiet=True) == len(runs)
     over.set()
     thread.join()
     assert killed, "no worker was seen at work"

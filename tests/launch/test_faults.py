@@ -219,9 +219,7 @@ def test_a_small_disk_that_is_full_for_real(tmp_path, tiny, monkeypatch, full_wh
             filler.unlink()
 
         monkeypatch.setattr(place, name, fill_and_write)
-        check_that_a_full_disk_costs_nothing(
-            three_runs(tiny), store, full_while, make_room, monkeypatch, rows_fit=False
-        )
+        check_that_a_full_disk_costs_nothing(three_runs(tiny), store, full_while, make_room, monkeypatch, rows_fit=False)
 
 
 def check_that_it_is_refused(folder, tiny, reason):
@@ -250,9 +248,7 @@ def test_a_read_only_folder_is_refused_before_training(tmp_path, tiny, nothing_t
 def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path, capsys, monkeypatch):
     (tmp_path / "file").write_text("")
     monkeypatch.setattr(pretrain, "train", lambda *a, **k: pytest.fail("it trained"))
-    status = cli.main(
-        ["run", "main_table", "--device", "cpu", "--results", str(tmp_path / "file" / "results")]
-    )
+    status = cli.main(["run", "main_table", "--device", "cpu", "--results", str(tmp_path / "file" / "results")])
     assert status == 2 and "error: results cannot be written to" in capsys.readouterr().err
 
 

@@ -76,7 +76,11 @@ def test_the_pace_is_that_of_rows_like_those_that_would_be_trained_here_if_there
     rows.append(a_row(8.0))
     others = "of any cpu, as there is none of this processor on 2 threads by the trunk for CPUs"
     assert local.pace_of(rows, cpu) == (pytest.approx(8.0), None, f"the median of 1 row {others}")
-    rows += [a_row(6.0, **here), a_row(5.0, **here | {"threads": 3}, trunk="t"), a_row(7.0, device_name="odd", threads=2, trunk="t")]
+    rows += [
+        a_row(6.0, **here),
+        a_row(5.0, **here | {"threads": 3}, trunk="t"),
+        a_row(7.0, device_name="odd", threads=2, trunk="t"),
+    ]
     rows.append(a_row(2.0, **here, trunk="t", precision="bfloat16"))
     assert local.pace_of(rows, cpu) == (pytest.approx(6.0), pytest.approx(13.0), f"the median of 5 rows {others}")
     rows += [a_row(seconds, **here, trunk="t") for seconds in (1.0, 4.0, 3.0)]
@@ -94,9 +98,7 @@ def test_replicates_train_in_stacks_of_their_own_and_are_the_same_runs(all_metho
     local.compute([*runs, *again], store, "cpu", quiet=True)
     rows = store.rows()
     for first, second in zip(runs, again):
-        assert rows[first.key]["metrics"] == rows[second.key]["metrics"], (
-            "bit for bit, as machine, code and stack are the same"
-        )
+        assert rows[first.key]["metrics"] == rows[second.key]["metrics"], "bit for bit, as machine, code and stack are the same"
 
 
 @pytest.mark.parametrize("count", [1, 3, 4, 20])

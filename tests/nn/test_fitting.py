@@ -23,9 +23,7 @@ def away(x, y, domains, l2, weight, bias):
     return (logistic.LogisticModel(weight, bias).predict_proba(x).double() - exact).abs().max().item()
 
 
-@pytest.mark.parametrize(
-    ("count", "width", "domains"), [(96, 8, 3), (512, 128, 2), (512, 128, 10), (300, 40, 50), (200, 700, 4)]
-)
+@pytest.mark.parametrize(("count", "width", "domains"), [(96, 8, 3), (512, 128, 2), (512, 128, 10), (300, 40, 50), (200, 700, 4)])
 @pytest.mark.parametrize("apart", [0.0, 0.7, 3.0])
 def test_posteriors_are_the_optimums_to_a_hundredth(count, width, domains, apart):
     x, y = batch(count, width, domains, apart)

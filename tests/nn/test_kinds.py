@@ -180,7 +180,9 @@ def test_any_integer_type_is_queued_fitted_scored_and_contrasted(batch, dtype):
     packed = with_domains(torch.tensor(labels, dtype=dtype), torch.tensor(domains, dtype=dtype), D)
     assert [t.tolist() for t in without_domains(packed, D)] == [labels, domains]
     for wrong in (D, 100):
-        with pytest.raises(ValueError, match=rf"domains must be in 0 \.\.\. 2, or negative where not known, got 0 \.\.\. {wrong}"):
+        with pytest.raises(
+            ValueError, match=rf"domains must be in 0 \.\.\. 2, or negative where not known, got 0 \.\.\. {wrong}"
+        ):
             with_domains(torch.tensor([0, 1], dtype=dtype), torch.tensor([0, wrong], dtype=dtype), D)
 
 
@@ -333,7 +335,11 @@ def test_an_example_twice_in_a_batch_is_no_negative_of_itself(batch, name):
     ours, whole, first = loss_fn(z0, z1, ids=ids), loss_fn(z0, z1), loss_fn(z0[:7], z1[:7])
     torch.testing.assert_close(ours[0], first[0])
     assert ours[1:7].equal(whole[1:7]) and ours[7] < whole[7]
-    for wrong, message in ((ids[:3], r"ids must be integers \[8\]"), (ids.double(), "ids must be integers"), ([0], "ids must be a tensor")):
+    for wrong, message in (
+        (ids[:3], r"ids must be integers \[8\]"),
+        (ids.double(), "ids must be integers"),
+        ([0], "ids must be a tensor"),
+    ):
         with pytest.raises(ValueError, match=message):
             made(name)(z0, z1, ids=wrong)
 

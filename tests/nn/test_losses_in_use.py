@@ -253,9 +253,7 @@ def test_a_saved_loss_brings_back_its_discriminator_and_its_queue(batch, kind):
     z0, z1, domains = batch
 
     def make_loss():
-        return DomainWeightedInfoNCELoss(
-            num_domains=D, discriminator=kind(D, calibrate=0.2), queue=NegativeQueue(30, K).double()
-        )
+        return DomainWeightedInfoNCELoss(num_domains=D, discriminator=kind(D, calibrate=0.2), queue=NegativeQueue(30, K).double())
 
     trained, file = make_loss(), io.BytesIO()
     trained.discriminator.fit(z0, domains)
@@ -304,9 +302,7 @@ def test_negatives_of_both_views_make_nt_xent(batch):
     ):
         ours = loss_fn(z0, z1, domains)
         torch.testing.assert_close(ours, reference)
-        for a, b in zip(
-            torch.autograd.grad(ours, (z0, z1)), torch.autograd.grad(reference, (z0, z1), retain_graph=True)
-        ):
+        for a, b in zip(torch.autograd.grad(ours, (z0, z1)), torch.autograd.grad(reference, (z0, z1), retain_graph=True)):
             torch.testing.assert_close(a, b)
 
 
@@ -329,9 +325,7 @@ def test_the_last_calls_figures_are_those_of_its_pairs(batch, chunk_size):
     z0, z1, domains = batch
     some = torch.where(torch.arange(N) < 3, -1, domains)
     known = LinearDiscriminator(D).fit(z0, domains)
-    loss_fn = DomainWeightedInfoNCELoss(
-        0.1, 0.3, num_domains=D, tau_min=0.05, discriminator=known, chunk_size=chunk_size
-    )
+    loss_fn = DomainWeightedInfoNCELoss(0.1, 0.3, num_domains=D, tau_min=0.05, discriminator=known, chunk_size=chunk_size)
     assert loss_fn.last == {} and InfoNCELoss().last == {}
     loss_fn(z0.clone().requires_grad_(), z1, some)
     q, within, across, clipped = known.predict_proba(z1), [], [], []

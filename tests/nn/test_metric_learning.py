@@ -86,9 +86,7 @@ def test_only_the_pairs_of_a_miner_count(batch, miner):
     mined = miner(z, labels)
     flat = DomainWeightedLoss(0.2, 0.0, num_domains=D)
     if len(mined) == 4:
-        torch.testing.assert_close(
-            flat(z, labels, mined, domains=domains), Reference(temperature=0.2)(z, labels, mined)
-        )
+        torch.testing.assert_close(flat(z, labels, mined, domains=domains), Reference(temperature=0.2)(z, labels, mined))
     assert not torch.isclose(loss_of()(z, labels, mined, domains=domains), loss_of()(z, labels, domains=domains))
 
 

@@ -67,9 +67,7 @@ def test_the_papers_loss_is_the_functional_form(batch, chunk_size, weighting, sy
         return losses.domain_weighted_info_nce(z, z_pos, w, 0.2, 0.3, 0.01, D)
 
     reference = (one_way(z0, z1) + one_way(z1, z0)) / 2 if symmetric else one_way(z0, z1)
-    loss_fn = DomainWeightedInfoNCELoss(
-        0.2, 0.3, num_domains=D, weighting=weighting, symmetric=symmetric, chunk_size=chunk_size
-    )
+    loss_fn = DomainWeightedInfoNCELoss(0.2, 0.3, num_domains=D, weighting=weighting, symmetric=symmetric, chunk_size=chunk_size)
     assert_same(loss_fn(z0, z1, domains), reference, z0, z1)
 
 

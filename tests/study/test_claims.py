@@ -9,7 +9,7 @@ from made_up import frame
 
 from dtcl_core.config import Run
 from dtcl_core.traces import BINS, Trace
-from dtcl_study import claims
+from dtcl_study import claims, selection
 from dtcl_study.claims import CLAIMS, Contrast, Evidence
 from dtcl_study.compare import Interval
 from dtcl_study.experiments import BASELINES, ORACLE, PROPOSED
@@ -40,7 +40,10 @@ class MadeUp(Evidence):
                 runs += [Run(m, 0.1, lambda_=1.0, sigma=sigma, seed=seed) for m in ("mmd", "dann")]
                 kinds = ("global", "batch") if sigma == 50 else ("global",)
                 runs += [Run(m, 0.1, 0.5, sigma=sigma, seed=seed, discriminator=k) for m in PROPOSED for k in kinds]
-        return frame(runs, lambda run, f, metric: self.accuracy(run, f, metric) + 0.005 * NOISE[(int(run.key, 16) + 37 * len(metric)) % 1000])
+        return frame(
+            runs,
+            lambda run, f, metric: self.accuracy(run, f, metric) + 0.005 * NOISE[(int(run.key, 16) + 37 * len(metric)) % 1000],
+        )
 
 
 def papers(run, fraction, metric):
@@ -67,7 +70,9 @@ def test_where_the_papers_means_are_true_its_claims_hold():
 
 def test_where_the_opposite_is_true_they_fail():
     def opposite(run, fraction, metric):
-        return 1.0 - 0.8 * papers(run, fraction, metric) + (0.1 if metric == "d_test_id" and run.discriminator == "batch" else 0.0)
+        return (
+            1.0 - 0.8 * papers(run, fraction, metric) + (0.1 if metric == "d_test_id" and run.discriminator == "batch" else 0.0)
+        )
 
     evidence = MadeUp(opposite)
     words = {c.number: c.judged(evidence).word for c in CLAIMS if c.number in FRESH}
@@ -102,7 +107,13 @@ def test_same_domain_stands_beside_claim_2_and_decides_nothing():
 
 def test_a_contrast_is_for_open_alike_or_against_by_its_interval():
     found = claims.states(
-        [("for", series(0.1)), ("open", series(0.0, 0.5)), ("alike", series(0.0)), ("against", series(-0.1)), ("none", series(0.0, n=1))]
+        [
+            ("for", series(0.1)),
+            ("open", series(0.0, 0.5)),
+            ("alike", series(0.0)),
+            ("against", series(-0.1)),
+            ("none", series(0.0, n=1)),
+        ]
     )
     assert [c.state for c in found] == ["for", "open", "alike", "against", claims.NOT_YET]
 
@@ -158,7 +169,7 @@ class MadeUpGrid(MadeUp):
         class Grid:
             seeds = 5
             complete = found
-            chosen = claims.selection.select(found)
+            chosen = selection.select(found)
 
         return Grid()
 
@@ -217,7 +228,9 @@ def test_fresh_rows_are_taken_where_all_of_their_seeds_are_there(monkeypatch):
     runs = [Run(m, 0.1, sigma=s, seed=seed) for m in ("standard", "same_domain") for s in (25.0, 50.0) for seed in (1100, 1101)]
     runs += [Run("dw_pairs", 0.1, 0.5, sigma=s, seed=seed) for s in (25.0, 50.0) for seed in (1100, 1101)]
     found = frame([run for run in runs if (run.method, run.sigma, run.seed) != ("standard", 25.0, 1101)])
-    found["discriminator"] = found.discriminator.astype("str" if pd.__version__ >= "3" else object).where(found.discriminator.notna())
+    found["discriminator"] = found.discriminator.astype("str" if pd.__version__ >= "3" else object).where(
+        found.discriminator.notna()
+    )
 
     class Fresh(Study):
         def __init__(self, *_, **__):
@@ -271,7 +284,7 @@ def test_heads_are_compared_at_their_own_temperature():
         seeds = 5
 
         def selected(self, fraction):
-            rows = claims.selection.rows_of(found, claims.selection.select(found))
+            rows = selection.rows_of(found, selection.select(found))
             assert set(rows[rows.projector.notna()].tau_alpha) == {0.1} and set(rows[rows.projector.isna()].tau_alpha) == {0.05}
             return rows[rows.label_fraction == fraction]
 
@@ -282,5 +295,9 @@ def test_heads_are_compared_at_their_own_temperature():
 
 
 def test_leads_over_the_mean_take_every_baseline():
-    evidence = MadeUp(lambda run, f, m: 0.9 if run.method in PROPOSED else {"standard": 0.5, "same_domain": 0.6, "mmd": 0.7, "dann": 0.8}.get(run.method, 1.0))
+    evidence = MadeUp(
+        lambda run, f, m: (
+            0.9 if run.method in PROPOSED else {"standard": 0.5, "same_domain": 0.6, "mmd": 0.7, "dann": 0.8}.get(run.method, 1.0)
+        )
+    )
     assert evidence.all_of(BASELINES, "test_id").mean() == pytest.approx(0.65, abs=0.01)

@@ -21,10 +21,11 @@ from test_results import row
 
 import dtcl_core
 import dtcl_study
+from dtcl_core import terminal
 from dtcl_core.config import Run
 from dtcl_core.launch import local
 from dtcl_core.results import Store
-from dtcl_study import audit, cli, left_open, selection, terminal
+from dtcl_study import audit, cli, left_open, selection
 from dtcl_study.experiments import REGISTRY, wants_trace
 
 ROOT = Path(dtcl_study.__file__).resolve().parent.parent
@@ -66,7 +67,10 @@ def test_it_says_which_package_is_missing(package, command):
     code = f"import sys; sys.modules[{package!r}] = None; from dtcl_study import cli; sys.exit(cli.main([{command!r}]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 2 and done.stdout == ""
-    assert done.stderr == f'error: this needs {package}, which is not installed: pip install ".[study]" in a clone. The losses alone do not need it.\n'
+    assert (
+        done.stderr
+        == f'error: this needs {package}, which is not installed: pip install ".[study]" in a clone. The losses alone do not need it.\n'
+    )
 
 
 def test_one_version_is_told_everywhere(capsys):
@@ -149,9 +153,7 @@ def test_a_reader_that_leaves_is_no_mistake_and_a_full_disk_is(tmp_path):
     left = shell(f"dtcl status --results '{tmp_path}' | head -1; exit ${{PIPESTATUS[0]}}")
     assert (left.returncode, left.stderr) == (0, "") and len(left.stdout.splitlines()) == 1
     full = shell(f"dtcl status --results '{tmp_path}' >/dev/full")
-    assert (
-        full.returncode == 1 and full.stderr == "error: standard output could not be written: No space left on device\n"
-    )
+    assert full.returncode == 1 and full.stderr == "error: standard output could not be written: No space left on device\n"
 
 
 def on_a_terminal(command, columns, folder):
@@ -181,7 +183,8 @@ def test_the_time_left_is_seen_on_a_narrow_terminal(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("command", "after"), [(["status"], 1.0), (["audit"], 3.0), (["check", "--device", "cpu"], 3.0), (TRAIN[3:], 1.0), (TRAIN[3:], 3.0)]
+    ("command", "after"),
+    [(["status"], 1.0), (["audit"], 3.0), (["check", "--device", "cpu"], 3.0), (TRAIN[3:], 1.0), (TRAIN[3:], 3.0)],
 )
 def test_ctrl_c_at_any_time_is_no_traceback(command, after, tmp_path):
     process = subprocess.Popen(
@@ -217,9 +220,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tes
 {rest}
 """
     command = [sys.executable, "-c", script]
-    return subprocess.run(
-        command, capture_output=True, text=True, env=environment(), cwd=ROOT, check=False, timeout=120
-    )
+    return subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=ROOT, check=False, timeout=120)
 
 
 def test_ctrl_c_waits_for_libraries_that_are_being_imported():
@@ -238,7 +239,9 @@ def test_ctrl_c_and_the_time_limit_end_training_cleanly(tmp_path):
     limited = run(*arguments, "--time-limit", "2")
     assert limited.returncode == terminal.STOPPED and "2 of 2 runs to go" in limited.stdout, limited.stderr
     for stop in (signal.SIGINT, signal.SIGTERM):
-        process = subprocess.Popen([*DTCL, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+        process = subprocess.Popen(
+            [*DTCL, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+        )
         while "Encoders are computed by" not in process.stdout.readline():
             pass
         time.sleep(1)
@@ -292,7 +295,9 @@ def test_status_names_its_store_and_its_json_says_the_same(tmp_path, capsys):
         assert list(map(int, shown[1:4])) == [line["runs"], line["present"], line["missing"]]
         assert line["present"] + line["missing"] == line["runs"] and line["to_train"] <= line["missing"]
     lines = {line["experiment"]: line for line in found["experiments"]}
-    assert lines["main_table"]["complete_seeds"] == lines["label_fractions"]["complete_seeds"] == 1, "a seed counts once it is whole"
+    assert lines["main_table"]["complete_seeds"] == lines["label_fractions"]["complete_seeds"] == 1, (
+        "a seed counts once it is whole"
+    )
     assert lines["sigma_ablation"]["complete_seeds"] == 0, "there is a sigma that lacks it"
     asked = {run.key for experiment in REGISTRY.values() for run in experiment.runs("paper")}
     untraced = sum(run.key in Store(tmp_path).rows() and wants_trace(run) for run in runs)
@@ -379,7 +384,9 @@ def test_a_table_is_printed_reported_beside_measured(grid, capsys):
     assert cli.main(["reproduce", "table", "1"]) == 0
     heading, names, *lines = capsys.readouterr().out.splitlines()
     assert heading == "Table 1" and names.split() == "row column metric reported measured low high n difference".split()
-    assert len(lines) == 7 * 3 and re.match(r"Standard CL +Test-OOD +test_ood +0\.784 +0\.755 +0\.\d+ +0\.\d+ +2 +-0\.029$", lines[0])
+    assert len(lines) == 7 * 3 and re.match(
+        r"Standard CL +Test-OOD +test_ood +0\.784 +0\.755 +0\.\d+ +0\.\d+ +2 +-0\.029$", lines[0]
+    )
     assert cli.main(["reproduce", "TABLE 1", "--json"]) == 0
     first = json.loads(capsys.readouterr().out)["lines"][0]
     assert first["n"] == 2 and first["measured"] == pytest.approx(0.755) and first["low"] < 0.755 < first["high"]
@@ -430,4 +437,6 @@ def test_only_batch_level_discriminators_are_frozen_of_the_two_kinds(tmp_path, m
     monkeypatch.setattr(left_open, "CHOSEN", {})
     assert cli.main(["freeze", "batch", "global_vs_batch", "--sigma", "25"]) == 0
     kept = json.loads((tmp_path / "frozen" / "batch.json").read_text())["configurations"]
-    assert [(c["method"], c["discriminator"], c["sigma"]) for c in kept] == [(m, "batch", 25.0) for m in ("dw_negatives", "dw_pairs")]
+    assert [(c["method"], c["discriminator"], c["sigma"]) for c in kept] == [
+        (m, "batch", 25.0) for m in ("dw_negatives", "dw_pairs")
+    ]

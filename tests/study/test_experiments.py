@@ -72,7 +72,7 @@ def test_options_narrow_and_change_the_runs():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"preset": "core"}, "preset must be one of"),
+        ({"preset": "big"}, "preset must be one of"),
         ({"seeds": 0}, "seeds must be an integer >= 1"),
         ({"seeds": 101}, "seeds must be an integer >= 1 and <= 100"),
         ({"sigma": ""}, "expected numbers"),
@@ -134,7 +134,9 @@ def test_one_choice_is_changed_at_a_time(frozen):
 
 @pytest.mark.skipif(not (ROOT / ".git").exists() or shutil.which("git") is None, reason="needs a checkout")
 def test_every_committed_row_trace_and_encoder_is_asked_for():
-    told = subprocess.run(["git", "ls-files", "results"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    told = subprocess.run(
+        ["git", "ls-files", "results"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
     asked, rows = {run.key: run for experiment in REGISTRY.values() for run in experiment.runs("paper")}, []
     for name in (name for name in told if name.startswith("results/rows/") and (ROOT / name).exists()):
         rows += [json.loads(line) for line in (ROOT / name).read_text(encoding="utf-8").splitlines()]

@@ -39,11 +39,17 @@ ROWS, SIGMA = crossed(method=METHODS), crossed(method=METHODS, sigma=SIGMAS)
 CELLS = crossed(1, method=["dw_pairs"], tau_alpha=TAU_ALPHAS, tau_beta=TAU_BETAS)
 HEADS = pd.concat([crossed(projector=[None], projector_dim=[np.nan], tau_alpha=TAU_ALPHAS),
                    crossed(projector=["linear", "mlp"], projector_dim=[4.0, 8.0, 16.0], tau_alpha=TAU_ALPHAS)])  # fmt: skip
-CHANGES = crossed(1, change=["discriminator fitted on other images"] * 3 + ["other crops"], method=["standard", "dw_pairs"], metric=M)
-CHANGES = CHANGES.drop_duplicates(["change", "method", "metric"]).assign(n=3, mean=lambda f: f.test_ood - 0.8, low=-0.3, high=0.25)
+CHANGES = crossed(
+    1, change=["discriminator fitted on other images"] * 3 + ["other crops"], method=["standard", "dw_pairs"], metric=M
+)
+CHANGES = CHANGES.drop_duplicates(["change", "method", "metric"]).assign(
+    n=3, mean=lambda f: f.test_ood - 0.8, low=-0.3, high=0.25
+)
 TOLD, GRIDS = reported.by_sigma(), reported.temperature_tables()
 TRACE = Trace("a", np.ones(40), 0.05, 0.2, np.ones((40, 2, BINS), dtype=np.int64))
-POINTS = pd.DataFrame({"split": ["test_id", "test_ood"], "digit": ["3", "5"], "color": [(1, 0, 0), (0, 1, 0)], "x": [0, 1], "y": [0, 1]})
+POINTS = pd.DataFrame(
+    {"split": ["test_id", "test_ood"], "digit": ["3", "5"], "color": [(1, 0, 0), (0, 1, 0)], "x": [0, 1], "y": [0, 1]}
+)
 DRAW = {  # what each function is given: rows, and none
     "compare_methods": ((ROWS, reported.main_comparison(), M), (NONE, NONE, M)),
     "along_sigma": ((SIGMA, TOLD, M), (NONE, TOLD, M)),
@@ -64,7 +70,9 @@ COUNTED = list(DRAW)[:10]  # those that draw means, and say of how many seeds
 @pytest.mark.filterwarnings("error", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(("name", "empty"), [(name, bool(place)) for name, given in DRAW.items() for place in range(len(given))])
 def test_letters_are_read_on_a_phone_and_n_is_said(name, empty):
-    assert DRAW.keys() == {n for n, f in inspect.getmembers(figures, inspect.isfunction) if f.__annotations__.get("return") == "Figure"}
+    assert DRAW.keys() == {
+        n for n, f in inspect.getmembers(figures, inspect.isfunction) if f.__annotations__.get("return") == "Figure"
+    }
     figure = getattr(figures, name)(*DRAW[name][empty])
     figure.canvas.draw()
     texts = [t for t in figure.findobj(Text) if t.get_visible() and t.get_text().strip()]

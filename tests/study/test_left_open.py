@@ -38,7 +38,9 @@ def test_the_anchors_are_those_that_the_rule_names():
     assert {a.metric for a in second.targets} == {"validation"} and {a.label_fraction for a in second.targets} == {0.01}
     for target, cell in zip(second.targets, second.configurations):
         whole = reported.temperature_tables()
-        line = whole[(whole.method == cell["method"]) & (whole.tau_alpha == cell["tau_alpha"]) & (whole.tau_beta == cell["tau_beta"])]
+        line = whole[
+            (whole.method == cell["method"]) & (whole.tau_alpha == cell["tau_alpha"]) & (whole.tau_beta == cell["tau_beta"])
+        ]
         assert target.reported == line[line.metric == "validation"].value.item()
 
 
@@ -118,7 +120,11 @@ def test_the_choices_written_down_are_those_of_the_committed_rows():
     first = left_open.compared(left_open.NETWORKS, left_open.networks(), rows)
     if left_open.BEST_NETWORKS or first is not None:
         assert left_open.BEST_NETWORKS == left_open.two_best(first)
-    both = left_open.compared(left_open.NETWORKS, left_open.networks(), rows, left_open.BEST_NETWORKS) if left_open.BEST_NETWORKS else None
+    both = (
+        left_open.compared(left_open.NETWORKS, left_open.networks(), rows, left_open.BEST_NETWORKS)
+        if left_open.BEST_NETWORKS
+        else None
+    )
     if left_open.TAKEN_NETWORKS or both is not None:
         assert left_open.TAKEN_NETWORKS == both.alike()
     weights = left_open.weight_candidates(left_open.TAKEN_NETWORKS)
@@ -134,7 +140,11 @@ def test_the_choices_written_down_are_those_of_the_committed_rows():
 def test_the_experiment_asks_for_all_that_the_rule_needs_whatever_the_stage(monkeypatch):
     experiment = REGISTRY["left_open"]
     assert experiment.runs("paper") == left_open.asked(Protocol())
-    for name, taken in {"BEST_NETWORKS": left_open.NETWORKS[:2], "TAKEN_NETWORKS": left_open.NETWORKS[:1], "BEST_WEIGHTS": left_open.WEIGHTS[:2]}.items():
+    for name, taken in {
+        "BEST_NETWORKS": left_open.NETWORKS[:2],
+        "TAKEN_NETWORKS": left_open.NETWORKS[:1],
+        "BEST_WEIGHTS": left_open.WEIGHTS[:2],
+    }.items():
         monkeypatch.setattr(left_open, name, tuple(one.name for one in taken))
     asked = experiment.runs("paper")
     assert asked == left_open.asked(Protocol()) and {run.seed for run in asked} == {*range(100, 108)}

@@ -44,7 +44,7 @@ def test_what_is_left_counts_a_run_once_with_the_first_experiment():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"preset": "core"}, "preset must be one of 'smoke', 'laptop', 'paper', got 'core'"),
+        ({"preset": "big"}, "preset must be one of 'smoke', 'laptop', 'paper', got 'big'"),
         ({"compute": "yes"}, "compute must be one of True, False"),
         ({"device": "tpu"}, "device must be auto, cpu or cuda"),
         ({"seeds": 0}, "seeds must be an integer >= 1"),

@@ -39,7 +39,10 @@ def test_measured_stands_where_it_belongs():
     for line in twin.frame.itertuples():
         fraction = float(line.column.split(", ")[1].removesuffix(" %")) / 100
         (place,) = [i for i, row in enumerate(twin.lines) if row.label == line.row]
-        assert line.mean == pytest.approx(0.1 * place + {"test_ood": 0.01, "test_id": 0.02}[line.metric] + fraction / 1000) and line.n == 3
+        assert (
+            line.mean == pytest.approx(0.1 * place + {"test_ood": 0.01, "test_id": 0.02}[line.metric] + fraction / 1000)
+            and line.n == 3
+        )
 
 
 def test_the_best_is_bold_and_the_oracle_is_aside():
@@ -88,7 +91,9 @@ def test_unknown_tables_are_refused(number):
 
 
 def test_a_table_is_plain_text_and_html():
-    table = Table(pd.DataFrame({"a<b": ["x&y", None], "n": [3, 4], "v": [0.12345, np.nan]}), "A caption", {(0, "v")}, {(0, "n"): "small"})
+    table = Table(
+        pd.DataFrame({"a<b": ["x&y", None], "n": [3, 4], "v": [0.12345, np.nan]}), "A caption", {(0, "v")}, {(0, "n"): "small"}
+    )
     assert repr(table).splitlines()[0] == "A caption" and "0.123" in repr(table) and "3 (small)" in repr(table)
     page = table.html()
     assert "a&lt;b" in page and "x&amp;y" in page and "<b>0.123</b>" in page and "<small>small</small>" in page and "–" in page
