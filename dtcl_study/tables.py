@@ -245,7 +245,7 @@ def said(rows: pd.DataFrame, metric: str) -> str:
     words = {
         "leads": "lead every baseline",
         "trails": "trail a baseline",
-        "not told apart": "are not told apart from every baseline",
+        "not told apart": "do not clearly lead every baseline",
     }
     found = leads(rows, [metric]).to_dict("records")
     return "; ".join(f"{line['method']} {words[line['word']]} ({line['least lead']})" for line in found) or NOT_YET
