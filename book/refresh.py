@@ -60,9 +60,7 @@ def answer() -> list[str]:
     first = f"**Not judged yet:** the paper's grid is complete on {seeds} of 5 seeds, and fresh seeds follow."
     first += " The settings that the paper leaves open are still a stand-in." if left_open.CHOSEN is None else ""
     if verdict.word != claims.NOT_YET:
-        first = (
-            f"**Are the two proposed methods the best two? {verdict.said}.** Comparisons with the baselines: {verdict.counts}."
-        )
+        first = claims.headline(verdict)
     twin = tables.twin_of(1)
     heads = ["method", *(f"{c.label}, reported | measured" for c in twin.columns)]
     lines = [f"| {' | '.join(h.replace(' | ', ' / ') for h in heads)} |", "|" + "---|" * len(heads)]

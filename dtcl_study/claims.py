@@ -471,3 +471,18 @@ def judged(number: int, evidence: Evidence | None = None) -> Verdict:
         if claim.number == number:
             return claim.judged(evidence or Evidence())
     raise ValueError(f"there are claims 1 to {len(CLAIMS)}, got {number!r}.")
+
+
+def headline(verdict: Verdict) -> str:
+    """What claim 1 comes to, for the front page, the README and the chapter on Table 1."""
+    word = {"holds": "Confirmed", "partly": "Partly confirmed", "fails": "Not confirmed", "open": "Open"}[verdict.word]
+    every = [c.state for c in verdict.contrasts]
+    (one, won, of), (other, also_won, _) = (
+        (title(m), mine.count("for"), len(mine))
+        for m in PROPOSED
+        if (mine := [c.state for c in verdict.contrasts if f": {title(m)} over" in c.label])
+    )
+    worse, better = every.count("against"), every.count("for")
+    rest = f" Of the others {worse} are clearly worse, and {len(every) - worse - better} are open: their 95 % interval includes zero."
+    said = f"**{word}: {one} are clearly better in {won} of {of} comparisons with the baselines, {other} in {also_won}.**"
+    return said + rest * (better < len(every))

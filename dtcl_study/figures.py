@@ -537,15 +537,14 @@ def idea(tau_alpha: float = 0.125, tau_beta: float = 0.1, tau_min: float = 0.01,
     anchor = train.domains == train.domains[0]
     _image(axis, train.images[0], 0.85, 1.75, 1.5)
     axis.text(0.85, 0.4, "an image", ha="center", fontsize=10)
-    same = (2.4, int(anchor.nonzero()[1, 0]), 0.95, "same_domain", "same domain:\npushed apart hard")
-    other = (0.85, int((~anchor).nonzero()[0, 0]), 0.05, "cross_domain", "another domain:\npushed apart less")
+    same = (2.4, int(anchor.nonzero()[1, 0]), 0.95, "same_domain", "same colour")
+    other = (0.85, int((~anchor).nonzero()[0, 0]), 0.05, "cross_domain", "another colour")
     for y, index, w, kind, told in (same, other):
         tau = losses.pair_temperature(torch.tensor([[w]]), tau_alpha, tau_beta, tau_min, 2).item()
         axis.annotate("", (2.75, y), (1.7, 1.75), arrowprops={"arrowstyle": "-|>", "color": PAIRS[kind], "linewidth": 0.25 / tau})
         _image(axis, train.images[index], 3.45, y, 1.25)
-        axis.barh(y + 0.37, 8 * tau, left=4.3, height=0.42, color=PAIRS[kind])
-        axis.text(4.42 + 8 * tau, y + 0.37, f"$\\tau$ = {tau:.2f}", va="center", fontsize=10)
-        axis.text(4.3, y - 0.33, told, va="center", fontsize=10, linespacing=1.05)
+        push = "pushed apart hard" if w > 0.5 else "pushed apart less"
+        axis.text(4.3, y, f"{told}\n$\\tau$ = {tau:.2f}\n{push}", va="center", fontsize=10, linespacing=1.1)
     return figure
 
 

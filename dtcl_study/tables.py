@@ -18,7 +18,7 @@ from dtcl_core.methods import METHODS
 
 from . import reported, selection
 from .chapter import Table
-from .claims import NOT_YET, Evidence, percent, states
+from .claims import NOT_YET, Contrast, Evidence, percent, states
 from .compare import Interval, accuracy, by_seed, difference
 from .experiments import BASELINES, DOMAIN, ID, OOD, ORACLE, PROPOSED, SHORT, title
 from .reported import SIGMA
@@ -26,15 +26,17 @@ from .study import Study
 
 ACCURACIES = (OOD, ID, DOMAIN)
 Where = Mapping[str, Any]  # values of columns of rows
+MARKS = "* proposed by the paper; † oracle, not compared; bold: best of the others."
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a twin: what it is called, which accuracy it shows, and of which rows."""
+    """A column of a twin: what it is called (at more length on a page), which accuracy it shows, and of which rows."""
 
     label: str
     metric: str
     where: Where
+    head: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,12 @@ class Line:
     @property
     def competes(self) -> bool:
         return self.where.get("method") != ORACLE
+
+    @property
+    def mark(self) -> str:
+        """What a page puts behind the label, as `MARKS` says."""
+        mine = self.where.get("method") if "discriminator" not in self.where else None
+        return " *" if mine in PROPOSED else " †" if mine == ORACLE else ""
 
 
 @dataclass(frozen=True)
@@ -91,7 +99,7 @@ class Twin:
         counts = sorted({interval.n for interval in self.measured.values()})
         if counts == [0]:
             return NOT_YET
-        return f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
+        return f"{counts[0]} seeds" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
 
     def table(self, first: str = "") -> Table:
         """As a page shows it: two lines a row of the paper, reported above, measured below with its interval.
@@ -103,20 +111,22 @@ class Twin:
         bold: set[tuple[int, str]] = set()
         small: dict[tuple[int, str], str] = {}
         means = {place: interval.mean for place, interval in self.measured.items()}
+        heads = [column.head or column.label for column in self.columns]
         for i, line in enumerate(self.lines):
-            above, below = {first: line.label, " ": "reported"}, {first: "", " ": "measured"}
-            for j, column in enumerate(self.columns):
+            above, below = {first: line.label + line.mark, " ": "reported"}, {first: "", " ": "measured"}
+            for j, head in enumerate(heads):
                 told, ours = self.reported.get((i, j)), self.measured[i, j]
-                above[column.label] = "–" if told is None else f"{told:.3f}"
-                below[column.label] = f"{ours.mean:.3f}" if ours.n else "–"
+                above[head] = "–" if told is None else f"{told:.3f}"
+                below[head] = f"{ours.mean:.3f}" if ours.n else "–"
                 if ours.n > 1:
-                    small[2 * i + 1, column.label] = f"{ours.low:.3f}–{ours.high:.3f}"
-                bold |= {(2 * i, column.label)} if self.best(self.reported, j) == i else set()
-                bold |= {(2 * i + 1, column.label)} if self.best(means, j) == i else set()
+                    small[2 * i + 1, head] = f"{ours.low:.3f}–{ours.high:.3f}"
+                bold |= {(2 * i, head)} if self.best(self.reported, j) == i else set()
+                bold |= {(2 * i + 1, head)} if self.best(means, j) == i else set()
             records += [above, below]
-        alone = max((i.n for i in self.measured.values()), default=0) < 2
-        caption = f"{self.caption} Measured: {'one seed at most' if alone else 'mean and 95 % interval'}, {self.seeds}."
-        return Table(pd.DataFrame(records), caption, bold, small)
+        most = max((i.n for i in self.measured.values()), default=0)
+        how = [NOT_YET, "one seed"][most] if most < 2 else f"mean over {self.seeds}, 95 % interval"
+        marks = f" {MARKS}" if any(line.mark for line in self.lines) else ""
+        return Table(pd.DataFrame(records), f"{self.caption} Measured: {how}.{marks}", bold, small)
 
 
 def twin(caption: str, lines: Sequence[Line], columns: Sequence[Column], rows: pd.DataFrame, paper: pd.DataFrame) -> Twin:
@@ -150,10 +160,11 @@ def of_methods(methods: Sequence[str] = tuple(METHODS)) -> list[Line]:
 def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIGMA) -> Twin:
     """Table 1: seven methods by three accuracies; rows of selected configurations."""
     where = {"label_fraction": label_fraction, "sigma": sigma}
-    columns = [Column(SHORT[metric], metric, where) for metric in ACCURACIES]
+    heads = {OOD: "Unseen colour (Test-OOD)", ID: "Training colours (Test-ID)", DOMAIN: "Domain told (D-Test-ID), best 0.5"}
+    columns = [Column(SHORT[metric], metric, where, heads[metric]) for metric in ACCURACIES]
     methods = [m for m in METHODS if m in set(rows.method)] if len(rows) else METHODS
     paper = reported.main_comparison(sigma, label_fraction)
-    caption = f"Accuracy at sigma {sigma:g} with {percent(label_fraction)} of the labels."
+    caption = f"Accuracy with {percent(label_fraction)} of the labels; spread of colours sigma = {sigma:g}."
     if Protocol().domain_probe_data == "train":  # a stand-in
         caption += " D-Test-ID: by a probe on all training images."
     return twin(caption, of_methods(tuple(methods)), columns, rows, paper)
@@ -225,11 +236,7 @@ def leads(rows: pd.DataFrame, metrics: Sequence[str] = (OOD, ID)) -> pd.DataFram
     lines = []
     for metric in metrics:
         for method in PROPOSED:
-            pairs = [
-                (title(other), difference(by_seed(rows, metric, method=method), by_seed(rows, metric, method=other)))
-                for other in BASELINES
-            ]
-            found = states(pairs)
+            found = over_baselines(rows, method, metric)
             told = {c.state for c in found}
             if NOT_YET in told:
                 continue
@@ -240,15 +247,24 @@ def leads(rows: pd.DataFrame, metrics: Sequence[str] = (OOD, ID)) -> pd.DataFram
     return pd.DataFrame(lines, columns=["method", "accuracy", "word", "least lead", "at most"])
 
 
+def over_baselines(rows: pd.DataFrame, method: str, metric: str) -> list[Contrast]:
+    """The contrasts of a proposed method with each baseline on an accuracy; rows as for `leads`."""
+    mine = by_seed(rows, metric, method=method)
+    return states([(title(other), difference(mine, by_seed(rows, metric, method=other))) for other in BASELINES])
+
+
 def said(rows: pd.DataFrame, metric: str) -> str:
-    """What `leads` has of one accuracy, as a sentence; "not yet run" before there are seeds."""
-    words = {
-        "leads": "lead every baseline",
-        "trails": "trail a baseline",
-        "not told apart": "do not clearly lead every baseline",
-    }
-    found = leads(rows, [metric]).to_dict("records")
-    return "; ".join(f"{line['method']} {words[line['word']]} ({line['least lead']})" for line in found) or NOT_YET
+    """How many baselines each proposed method beats on an accuracy, and which it does not, or beats by least; rows as for `leads`."""
+    parts = []
+    for method in PROPOSED:
+        found = over_baselines(rows, method, metric)
+        if any(c.state == NOT_YET for c in found):
+            return NOT_YET
+        others = [c for c in found if c.state != "for"] or [min(found, key=lambda c: c.interval.mean)]
+        word = {"for": "closest", "against": "worse"}
+        told = "; ".join(f"{word.get(c.state, 'open')}: {c.interval.text(signed=True)} over {c.label}" for c in others)
+        parts.append(f"{title(method)} beat {sum(c.state == 'for' for c in found)} of {len(found)} baselines ({told})")
+    return "; ".join(parts)
 
 
 def configurations(chosen: pd.DataFrame) -> pd.DataFrame:

@@ -61,6 +61,23 @@ def papers(run, fraction, metric):
 FRESH = [1, 2, 3, 4, 5, 6, 9, 15]
 
 
+def test_the_headline_counts_the_comparisons_of_claim_1():
+    def partly(run, fraction, metric):
+        return 0.775 if run.method == "dw_negatives" and metric == "test_ood" else papers(run, fraction, metric)
+
+    said = claims.headline(claims.judged(1, MadeUp(papers)))
+    assert said == (
+        "**Confirmed: Domain-Weighted Negatives are clearly better in 8 of 8 comparisons with the baselines, Domain-Weighted Pairs in 8.**"
+    )
+    verdict = claims.judged(1, MadeUp(partly))
+    told = [c.state for c in verdict.contrasts]
+    assert told.count("for") < 16
+    said = claims.headline(verdict)
+    mine = [c.state for c in verdict.contrasts if "Negatives over" in c.label]
+    assert f"Negatives are clearly better in {mine.count('for')} of 8" in said and "Pairs in 8.**" in said
+    assert f"{told.count('against')} are clearly worse, and {told.count('open') + told.count('alike')} are open" in said
+
+
 def test_where_the_papers_means_are_true_its_claims_hold():
     evidence = MadeUp(papers)
     words = {c.number: c.judged(evidence).word for c in CLAIMS if c.number in FRESH}

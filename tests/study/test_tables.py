@@ -48,17 +48,24 @@ def test_measured_stands_where_it_belongs():
 def test_the_best_is_bold_and_the_oracle_is_aside():
     rows = selected(value=lambda run, f, m: {"color_jitter": 0.99, "dw_pairs": 0.9, "standard": 0.52}.get(run.method, 0.6))
     table = tables.table_1(rows).table("method")
-    names = [m for m in table.frame["method"] if m]
+    names = [m.removesuffix(" *") for m in table.frame["method"] if m]
+    assert [m for m in table.frame["method"] if m[-2:] in (" *", " †")] == [
+        "Domain-Weighted Negatives *", "Domain-Weighted Pairs *", "Standard CL w/ Color Jitter †"
+    ]  # fmt: skip
+    told = "Domain told (D-Test-ID), best 0.5"
     bold = {(names[line // 2], "reported" if line % 2 == 0 else "measured", column) for line, column in table.bold}
-    assert ("Domain-Weighted Pairs", "measured", "Test-OOD") in bold and ("Standard CL", "measured", "D-Test-ID") in bold
-    assert ("Same Domain Negatives", "reported", "D-Test-ID") in bold and not [b for b in bold if "Jitter" in b[0]]
+    assert ("Domain-Weighted Pairs", "measured", "Unseen colour (Test-OOD)") in bold
+    assert {("Standard CL", "measured", told), ("Same Domain Negatives", "reported", told)} <= bold and not [
+        b for b in bold if "Jitter" in b[0]
+    ]
     assert len(bold) == 6
 
 
 def test_a_cell_without_rows_is_a_dash_and_n_is_told():
     table = tables.table_1(selected().iloc[:0]).table("method")
-    assert set(table.frame["Test-ID"][1::2]) == {"–"} and "not yet run" in table.caption
-    assert "n = 3." in tables.table_1(selected(3)).table().caption and "one seed" in tables.table_1(selected(1)).table().caption
+    assert set(table.frame["Training colours (Test-ID)"][1::2]) == {"–"} and "not yet run" in table.caption
+    assert "mean over 3 seeds, 95 % interval." in tables.table_1(selected(3)).table().caption
+    assert "Measured: one seed." in tables.table_1(selected(1)).table().caption
 
 
 def test_rows_of_two_configurations_are_refused():
@@ -82,6 +89,21 @@ def test_the_least_of_four_upper_limits_is_told():
     rows = selected(12, lambda run, f, m: level.get(run.method, 0.7) + 0.01 * rng.normal()).query("label_fraction == 0.01")
     line = tables.leads(rows, ["test_id"]).iloc[0]
     assert "CL with MMD Penalty" in line["least lead"] and line["at most"] < 0.05
+
+
+def test_a_sentence_names_what_is_not_beaten_or_is_closest():
+    rng = np.random.default_rng(0)
+    level = {"dw_negatives": 0.8, "dw_pairs": 0.7, "standard": 0.8, "mmd": 0.75}
+    rows = selected(12, lambda run, f, m: level.get(run.method, 0.6) + 0.01 * rng.normal()).query("label_fraction == 0.01")
+    negatives, pairs = tables.said(rows, "test_id").split("; Domain-Weighted Pairs ")
+    assert negatives.startswith("Domain-Weighted Negatives beat 3 of 4 baselines (open: ") and negatives.endswith(
+        "over Standard CL)"
+    )
+    assert pairs.startswith("beat 2 of 4 baselines (worse: -0.1") and "over Standard CL; worse: -0.0" in pairs
+    level |= {"standard": 0.65, "mmd": 0.6}
+    rows = selected(12, lambda run, f, m: level.get(run.method, 0.6) + 0.01 * rng.normal()).query("label_fraction == 0.01")
+    assert "Negatives beat 4 of 4 baselines (closest: +0.1" in tables.said(rows, "test_id")
+    assert tables.said(rows[:0], "test_id") == "not yet run"
 
 
 @pytest.mark.parametrize("number", [0, 10])
