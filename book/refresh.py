@@ -10,9 +10,11 @@ import yaml
 from nbclient import NotebookClient
 
 from dtcl_study import claims, left_open, tables
+from dtcl_study.reported import SEEDS
 
 BOOK = Path(__file__).parent
 BEGIN, END = "<!-- the answer, from the rows -->", "<!-- -->"
+STAR = r"\*"  # as Markdown shows it
 INSTALL = "install"  # the tag of the cell that a fresh machine needs
 
 
@@ -57,7 +59,7 @@ def answer() -> list[str]:
     """The README's answer: a sentence, and Table 1 with what is reported over what is measured."""
     evidence = claims.Evidence()
     verdict, seeds = claims.judged(1, evidence), evidence.grid.seeds
-    first = f"**Not judged yet:** the paper's grid is complete on {seeds} of 5 seeds, and fresh seeds follow."
+    first = f"**Not judged yet:** the paper's grid is complete on {seeds} of {SEEDS} seeds, and fresh seeds follow."
     first += " The settings that the paper leaves open are still a stand-in." if left_open.CHOSEN is None else ""
     if verdict.word != claims.NOT_YET:
         first = claims.headline(verdict)
@@ -65,14 +67,19 @@ def answer() -> list[str]:
     heads = ["method", *(f"{c.label}, reported | measured" for c in twin.columns)]
     lines = [f"| {' | '.join(h.replace(' | ', ' / ') for h in heads)} |", "|" + "---|" * len(heads)]
     for i, line in enumerate(twin.lines):
-        cells = [f"{twin.reported[i, j]:.3f} / {twin.measured[i, j].text()}" for j in range(len(twin.columns))]
-        lines.append(f"| {' | '.join([line.label, *cells])} |")
+        cells = []
+        for j in range(len(twin.columns)):
+            told, ours = f"{twin.reported[i, j]:.3f}", twin.measured[i, j].text()
+            told = f"**{told}**" if twin.best(twin.reported, j) == i else told
+            ours = f"**{ours}**" if twin.best({place: found.mean for place, found in twin.measured.items()}, j) == i else ours
+            cells.append(f"{told} / {ours}")
+        lines.append(f"| {' | '.join([line.label + line.mark.replace('*', STAR), *cells])} |")
     return [
         first,
         "",
         *lines,
         "",
-        twin.table().caption,
+        twin.table().caption.replace("*", STAR),
     ]
 
 

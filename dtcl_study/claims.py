@@ -351,21 +351,24 @@ class Verdict:
     @property
     def said(self) -> str:
         """Whether the claim is true, in a word for a page."""
-        return {"holds": "Yes", "partly": "Partly", "fails": "No", "open": "Not told"}.get(self.word, self.word.capitalize())
+        return {"holds": "Yes", "partly": "Partly", "fails": "No", "open": "Open"}.get(self.word, self.word.capitalize())
 
     @property
     def counts(self) -> str:
         """Such as "8 for, 1 open, 0 against"."""
-        states = Counter("open" if c.state == "alike" else c.state for c in self.contrasts if c.counts)
-        return NOT_YET if self.word == NOT_YET else f"{states['for']} for, {states['open']} open, {states['against']} against"
+        told = Counter("open" if c.state == "alike" else c.state for c in self.contrasts if c.counts)
+        if self.word == NOT_YET:
+            return NOT_YET
+        if told["clear"] + told["not clear"]:
+            return f"{told['clear']} of {told.total()} differences clear of zero"
+        return f"{told['for']} for, {told['open']} open, {told['against']} against"
 
 
-def states(found: Iterable[tuple[str, pd.Series]], counts: bool = True) -> list[Contrast]:
-    """Contrasts with what each says (this module's first lines)."""
-    pairs = list(found)
-    contrasts = []
+def states(found: Iterable[tuple[str, pd.Series]], counts: bool = True, m: int | None = None) -> list[Contrast]:
+    """Contrasts with what each says (this module's first lines); `m` is the number of contrasts given unless said."""
+    pairs, contrasts = list(found), []
     for label, values in pairs:
-        interval, corrected, near = (mean(values, c) for c in (0.95, 1 - 0.05 / len(pairs), 0.90))
+        interval, corrected, near = (mean(values, c) for c in (0.95, 1 - 0.05 / (m or len(pairs)), 0.90))
         if interval.n < 2:
             state = NOT_YET
         elif interval.low > 0:
@@ -428,6 +431,12 @@ class Claim:
         rows = self.seeds in ("grid", "fresh")
         whole = evidence.settled and (self.seeds == "fresh" or evidence.seeds_behind(self.chapter) >= SEEDS)
         word = self.rule(contrasts) if whole or not rows else NOT_YET
+        if self.rule is no_trend:  # for and against what? a difference is clear of zero, or it is not
+            clear = {True: "clear", False: "not clear"}
+            contrasts = [
+                c if c.state == NOT_YET else c._replace(state=clear[not c.interval.low <= 0 <= c.interval.high])
+                for c in contrasts
+            ]
         return Verdict(self.number, word, contrasts + states(self.beside(evidence), counts=False))
 
 
@@ -483,6 +492,6 @@ def headline(verdict: Verdict) -> str:
         if (mine := [c.state for c in verdict.contrasts if f": {title(m)} over" in c.label])
     )
     worse, better = every.count("against"), every.count("for")
-    rest = f" Of the others {worse} are clearly worse, and {len(every) - worse - better} are open: their 95 % interval includes zero."
+    rest = f" Clearly worse: {worse}; no clear difference: {len(every) - worse - better}."
     said = f"**{word}: {one} are clearly better in {won} of {of} comparisons with the baselines, {other} in {also_won}.**"
     return said + rest * (better < len(every))

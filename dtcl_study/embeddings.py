@@ -27,7 +27,7 @@ SHOWN, CHUNK = 150, 1024  # images of a split on a picture, and that an encoder 
 def kept(runs: Iterable[Run], store: Store) -> dict[str, list[tuple[Run, Encoder]]]:
     """For each method, in the registry's order: runs of one configuration whose encoders are in this store, with the encoders."""
     rows, found = store.rows(), dict[str, list[tuple[Run, Encoder]]]()
-    for run in runs:
+    for run in dict.fromkeys(runs):
         entry, mine = rows.get(run.key, {}).get("encoder") or {"file": ""}, found.get(run.method, [])
         if (not mine or replace(mine[0][0], seed=run.seed) == run) and (store.encoders_path / entry["file"]).is_file():
             if (encoder := store.encoder(rows[run.key])) is not None:

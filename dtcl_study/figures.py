@@ -485,34 +485,6 @@ def _digits_at(axis: Axes, points: pd.DataFrame, colors: list[Any]) -> None:
         axis.scatter(points.x[mine], points.y[mine], c=shown, marker=f"${digit}$", s=20, linewidths=0.25)
 
 
-def domain_told(rows: pd.DataFrame, hidden: str = "d_test_id", metric: str = "test_ood") -> Figure:
-    """What an embedding tells of the domain against what it tells of digits in the colour never seen, every run a point.
-
-    Args:
-        rows: method, seed, `hidden` (across) and the metric (up); a line a run.
-    """
-    figure, axis = plt.subplots(figsize=(WIDTH, 4.2), layout="constrained")
-    order = _present(rows.method)
-    for method in order:
-        mine, style = rows[rows.method == method], look(method)
-        axis.plot(
-            mine[hidden],
-            mine[metric],
-            style.marker,
-            color=style.color,
-            alpha=0.75,
-            markersize=style.size,
-            markeredgecolor="white",
-        )
-    _chance(axis, "x")
-    _chance(axis, "y")
-    axis.set(xlabel=METRIC_TITLES[hidden], ylabel=METRIC_TITLES[metric])
-    if rows.empty:
-        _not_yet(axis)
-    _legend(figure, method_handles(order), rows.groupby("method").seed.nunique(), "each point a run, ", " of a method")
-    return figure
-
-
 # --- the idea --------------------------------------------------------------------------------------------------
 
 

@@ -65,8 +65,9 @@ def select(frame: pd.DataFrame, label_fraction: float = FRACTION) -> pd.DataFram
 
 
 def in_order(lines: pd.DataFrame) -> pd.DataFrame:
-    """Lines by method, in the order of the paper's tables, else as they were."""
-    return lines.sort_values("method", key=lambda names: names.map([*ALL_METHODS].index), kind="stable").reset_index(drop=True)
+    """Lines by method, in the order of the paper's tables, unknown methods last; else as they were."""
+    place = {method: i for i, method in enumerate(ALL_METHODS)}
+    return lines.sort_values("method", key=lambda names: names.map(place), kind="stable").reset_index(drop=True)
 
 
 def rows_of(frame: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:

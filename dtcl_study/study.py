@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from dtcl_core.checks import checked_choice
-from dtcl_core.config import Run
+from dtcl_core.config import METRICS, Run
 from dtcl_core.engine.device import resolve_device
 from dtcl_core.files import check_writable
 from dtcl_core.results import Store, default_path
@@ -18,6 +18,7 @@ from dtcl_core.traces import Trace
 
 from . import selection
 from .experiments import PRESETS, REGISTRY, wants_trace
+from .reported import CHANCE
 
 
 def store_of(preset: str) -> Store:
@@ -75,8 +76,8 @@ class Study:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The rows that exist, a line a run and label fraction; see `dtcl_core.results.load`."""
-        return self.store.load(self.runs)
+        """The rows that exist, a line a run and label fraction, with chance for a run that diverged; see `dtcl_core.results.load`."""
+        return self.store.load(self.runs).fillna(dict.fromkeys(METRICS, CHANCE))
 
     @cached_property
     def complete(self) -> pd.DataFrame:
@@ -115,7 +116,7 @@ class Study:
         kinds = sorted({f"{d} in {p}" for d, p in zip(self.frame.device, self.frame.precision)})
         on = f", on {' and '.join(kinds)}{': compared as if alike' if len(kinds) > 1 else ''}" if kinds else ""
         diverged = self.frame[self.frame.status == "diverged"].key.nunique()
-        more = f"\n{diverged} runs diverged: they count as chance in the selection, and have no accuracy." if diverged else ""
+        more = f"\n{diverged} runs diverged: they count as chance, {CHANCE}." if diverged else ""
         return (
             f"Preset {self.preset}: {len(keys)} of {len(self.runs)} runs exist{on}; {spread} of {asked} seeds are complete.{more}"
         )

@@ -1,4 +1,4 @@
-"""The whole study on made-up rows, so that what pages do with it is tested, and can be looked at, before the rows are there.
+"""The study on made-up rows, as it is before its last part, so that what pages do with it is tested, and can be looked at.
 
 `python tests/whole_study.py FOLDER` writes such a store and the frozen selections; see `settled` for what goes with it.
 """
@@ -88,15 +88,20 @@ def accuracies(run, generator):
 
 
 def row(run):
-    """A made-up row, always the same for a run."""
-    generator = np.random.default_rng(int(run.key, 16) % 2**63)
+    """A made-up row, always the same for a run; one in fifty diverged."""
+    number = int(run.key, 16)
+    generator, diverged = np.random.default_rng(number % 2**63), number % 50 == 0
     draws, metrics = {}, {}
     for fraction, scores in accuracies(run, generator).items():
         count = run.protocol.label_draws if float(fraction) < 1 else 1
         draws[fraction] = {m: np.clip(v + generator.normal(0, 0.01, count), 0, 1).tolist() for m, v in scores.items()}
         metrics[fraction] = {m: sum(values) / len(values) for m, values in draws[fraction].items()}
+        if diverged:
+            draws[fraction] = {m: [None] * count for m in scores}
+            metrics[fraction] = dict.fromkeys(scores)
     told = PROVENANCE | {"created": datetime(2026, 1, 1, tzinfo=timezone.utc).isoformat()}
-    return {"key": run.key, "run": run.to_dict(), "metrics": metrics, "draws": draws, "status": "ok", "provenance": told}
+    status = "diverged" if diverged else "ok"
+    return {"key": run.key, "run": run.to_dict(), "metrics": metrics, "draws": draws, "status": status, "provenance": told}
 
 
 def trace(run):

@@ -12,7 +12,7 @@ from docutils import nodes
 from dtcl_study.experiments import REGISTRY
 from dtcl_study.study import Study
 
-EXPERIMENTS_OF = {name: [name] for name in REGISTRY} | {"why": ["other_temperatures", "main_table"], "claims": ["weight_outside"]}
+EXPERIMENTS_OF = {name: [name] for name in REGISTRY} | {"why": ["other_temperatures", "main_table", "fresh"]}
 EXPERIMENTS_OF |= {name: [name, "fresh"] for name in ("main_table", "sigma_ablation", "label_fractions", "choices")}
 FOLDER, COMMANDS = "rows", "rerun-it"
 

@@ -25,6 +25,7 @@ from dtcl_core.config import Run
 from dtcl_core.engine import provenance
 from dtcl_core.results import Store
 from dtcl_study import chapter as notebook
+from dtcl_study import claims
 from dtcl_study.experiments import REGISTRY
 from dtcl_study.study import Study
 
@@ -196,6 +197,33 @@ def test_a_chapter_shows_a_study_whose_runs_all_exist(path, whole_store, tmp_pat
     assert not re.search(r"not (judged|settled) yet", printed, flags=re.IGNORECASE)
     if path.stem != "why":  # encoders are not made up
         assert not re.search(r"not yet run", printed, flags=re.IGNORECASE)
+
+
+def test_the_front_page_and_the_readme_give_the_answer_of_a_judged_study(whole_store, monkeypatch, capsys):
+    whole_study.settled(monkeypatch.setattr)
+    monkeypatch.setenv("DTCL_RESULTS", str(whole_store))
+    monkeypatch.chdir(ROOT / "book")
+    monkeypatch.syspath_prepend(ROOT / "book")
+    import refresh
+
+    first, *rest = refresh.answer()
+    verdict = claims.judged(1)
+    assert verdict.word in ("holds", "partly") and first == claims.headline(verdict)
+    assert sum("\\*" in line for line in rest) == 3, "two methods are marked, and the caption says what a mark means"
+    code = re.findall(r"```\{code-cell\}[^\n]*\n(.*?)```", (ROOT / "book/intro.md").read_text(), flags=re.DOTALL)
+    exec("\n".join(line for line in "\n".join(code).splitlines() if not line.startswith(":")), {})
+    plt.close("all")
+    shown = capsys.readouterr().out
+    assert first in shown and "On the unseen colour, Domain-Weighted Negatives beat" in shown and "not yet run" not in shown
+
+
+@pytest.mark.parametrize(
+    ("parameters", "told"), [({"sigma": 25}, "Here sigma is 25, with 1 %"), ({"label_fraction": 0.1}, "sigma is 50, with 10 %")]
+)
+def test_the_answer_of_table_1_stands_above_its_own_rows_alone(parameters, told, whole_store, tmp_path, monkeypatch):
+    whole_study.settled(monkeypatch.setattr)
+    printed, _ = perform(ROOT / "book/main_table.ipynb", tmp_path, monkeypatch, results=whole_store, **parameters)
+    assert told in printed and "onfirmed" not in printed
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda p: p.stem)

@@ -75,7 +75,7 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
     said = claims.headline(verdict)
     mine = [c.state for c in verdict.contrasts if "Negatives over" in c.label]
     assert f"Negatives are clearly better in {mine.count('for')} of 8" in said and "Pairs in 8.**" in said
-    assert f"{told.count('against')} are clearly worse, and {told.count('open') + told.count('alike')} are open" in said
+    assert f"Clearly worse: {told.count('against')}; no clear difference: {told.count('open') + told.count('alike')}." in said
 
 
 def test_where_the_papers_means_are_true_its_claims_hold():

@@ -65,6 +65,6 @@ def test_kept_are_the_runs_of_one_configuration_whose_files_are_here(tmp_path, m
         lost: {"file": "gone.npz"}
     }
     monkeypatch.setattr(Store, "rows", lambda self: {r.key: {"run": r.to_dict(), "encoder": e} for r, e in entries.items()})
-    found = embeddings.kept([lost, run, other, again], store)
+    found = embeddings.kept([lost, run, other, run, again], store)
     assert list(found) == ["standard"] and [r for r, _ in found["standard"]] == [run, again]
     assert all(isinstance(encoder, Encoder) for _, encoder in found["standard"])

@@ -60,11 +60,10 @@ DRAW = {  # what each function is given: rows, and none
     "maps": ((CELLS.assign(n=3), CELLS[5:6], GRIDS, "dw_pairs", "test_ood"), (NONE, NONE, GRIDS, "dw_pairs", "test_ood")),
     "temperature_lines": ((TRACE, 0.125, 3), (None, 0.125, 0)),
     "temperature_ridges": ((TRACE, 0.125, 3), (None, 0.125, 0)),
-    "domain_told": ((ROWS,), (NONE,)),
     "embeddings": ((dict.fromkeys(METHODS, (POINTS, 0.4)),), ({},)),
     "idea": ((),),
 }
-COUNTED = list(DRAW)[:10]  # those that draw means, and say of how many seeds
+COUNTED = list(DRAW)[:9]  # those that draw means, and say of how many seeds
 
 
 @pytest.mark.filterwarnings("error", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")

@@ -137,6 +137,10 @@ def test_the_choices_written_down_are_those_of_the_committed_rows():
         assert left_open.CHOSEN == {**left_open.BASE, **taken.changes}
 
 
+def test_what_was_chosen_is_the_default():
+    assert left_open.CHOSEN is None or Protocol() == Protocol(**left_open.CHOSEN)
+
+
 def test_the_experiment_asks_for_all_that_the_rule_needs_whatever_the_stage(monkeypatch):
     experiment = REGISTRY["left_open"]
     assert experiment.runs("paper") == left_open.asked(Protocol())

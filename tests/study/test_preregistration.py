@@ -38,6 +38,7 @@ def test_fresh_rows_are_younger_than_what_they_are_judged_by():
     }
     fresh = [run for run in REGISTRY["fresh"].runs("paper") if run.key in rows]
     trained = {(rows[run.key]["provenance"]["commit"], selection[run.method, run.sigma, run.discriminator]) for run in fresh}
+    assert len({rows[run.key]["provenance"]["sources"] for run in fresh}) <= 1, "fresh rows are of one numeric code"
     for commit, file in trained:
         assert not commit.endswith("+"), "trained with code that is not committed"
         for name in (WRITTEN, file):
