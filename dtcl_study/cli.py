@@ -372,7 +372,12 @@ def reproduce(options: argparse.Namespace) -> int:
     if kind == "table":
         from . import tables
 
-        heading, more, found = f"Table {number}", {}, tables.twin_of(number).frame.rename(columns={"mean": "measured"})
+        twin = tables.twin_of(number)
+        more = {"caption": twin.caption, "seeds": twin.seeds}
+        heading, found = (
+            f"Table {number}: {twin.caption} Measured: {twin.seeds}.",
+            twin.frame.rename(columns={"mean": "measured"}),
+        )
         found["difference"] = found.measured - found.reported
     else:
         from . import claims

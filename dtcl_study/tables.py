@@ -99,7 +99,7 @@ class Twin:
         counts = sorted({interval.n for interval in self.measured.values()} - {0})
         if not counts:
             return NOT_YET
-        return f"{counts[0]} seeds" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
+        return f"{counts[0]} seed{'s' * (counts[0] > 1)}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
 
     def table(self, first: str = "") -> Table:
         """As a page shows it: two lines a row of the paper, reported above, measured below with its interval.
