@@ -485,13 +485,14 @@ def judged(number: int, evidence: Evidence | None = None) -> Verdict:
 def headline(verdict: Verdict) -> str:
     """What claim 1 comes to, for the front page, the README and the chapter on Table 1."""
     word = {"holds": "Confirmed", "partly": "Partly confirmed", "fails": "Not confirmed", "open": "Open"}[verdict.word]
-    every = [c.state for c in verdict.contrasts]
-    (one, won, of), (other, also_won, _) = (
-        (title(m), mine.count("for"), len(mine))
-        for m in PROPOSED
-        if (mine := [c.state for c in verdict.contrasts if f": {title(m)} over" in c.label])
+    every, n = [c.state for c in verdict.contrasts], min(c.interval.n for c in verdict.contrasts)
+    better, worse = every.count("for"), every.count("against")
+    each = []
+    for method in PROPOSED:
+        mine = [c.state for c in verdict.contrasts if f": {title(method)} over" in c.label]
+        each.append(f"{title(method)} {mine.count('for')} of {len(mine)}")
+    return (
+        f"**{word}: of {len(every)} comparisons of the two methods with the baselines {better} are clearly in their favour.** The"
+        f" 95 % interval of the paired difference over {n} fresh seeds then lies above zero ({', '.join(each)})."
+        f" No clear difference: {len(every) - better - worse}; clearly against them: {worse}."
     )
-    worse, better = every.count("against"), every.count("for")
-    rest = f" Clearly worse: {worse}; no clear difference: {len(every) - worse - better}."
-    said = f"**{word}: {one} are clearly better in {won} of {of} comparisons with the baselines, {other} in {also_won}.**"
-    return said + rest * (better < len(every))

@@ -26,7 +26,7 @@ from .study import Study
 
 ACCURACIES = (OOD, ID, DOMAIN)
 Where = Mapping[str, Any]  # values of columns of rows
-MARKS = "* proposed by the paper; † oracle, not compared; bold: best of the others."
+MARKS = "* the paper's methods; † oracle, left out of comparisons; bold: best but for †."
 
 
 @dataclass(frozen=True)
@@ -124,9 +124,9 @@ class Twin:
                 bold |= {(2 * i + 1, head)} if self.best(means, j) == i else set()
             records += [above, below]
         most = max((i.n for i in self.measured.values()), default=0)
-        how = [NOT_YET, "one seed"][most] if most < 2 else f"mean over {self.seeds}, 95 % interval"
+        how = [NOT_YET, "one seed"][most] if most < 2 else f"our mean over {self.seeds} with its 95 % interval"
         marks = f" {MARKS}" if any(line.mark for line in self.lines) else ""
-        return Table(pd.DataFrame(records), f"{self.caption} Measured: {how}.{marks}", bold, small)
+        return Table(pd.DataFrame(records), f"{self.caption} Reported: by the paper. Measured: {how}.{marks}", bold, small)
 
 
 def twin(caption: str, lines: Sequence[Line], columns: Sequence[Column], rows: pd.DataFrame, paper: pd.DataFrame) -> Twin:
@@ -160,11 +160,11 @@ def of_methods(methods: Sequence[str] = tuple(METHODS)) -> list[Line]:
 def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIGMA) -> Twin:
     """Table 1: seven methods by three accuracies; rows of selected configurations."""
     where = {"label_fraction": label_fraction, "sigma": sigma}
-    heads = {OOD: "Unseen colour (Test-OOD)", ID: "Training colours (Test-ID)", DOMAIN: "Domain told (D-Test-ID), best 0.5"}
+    heads = {OOD: "Unseen colour (Test-OOD)", ID: "Training colours (Test-ID)", DOMAIN: "Colour guessed (D-Test-ID), ideal 0.5"}
     columns = [Column(SHORT[metric], metric, where, heads[metric]) for metric in ACCURACIES]
     methods = [m for m in METHODS if m in set(rows.method)] if len(rows) else METHODS
     paper = reported.main_comparison(sigma, label_fraction)
-    caption = f"Accuracy with {percent(label_fraction)} of the labels; spread of colours sigma = {sigma:g}."
+    caption = f"Accuracy with {percent(label_fraction)} of the labels at sigma {sigma:g}."
     if Protocol().domain_probe_data == "train":  # a stand-in
         caption += " D-Test-ID: by a probe on all training images."
     return twin(caption, of_methods(tuple(methods)), columns, rows, paper)
@@ -261,10 +261,13 @@ def said(rows: pd.DataFrame, metric: str) -> str:
         found = over_baselines(rows, method, metric)
         if any(c.state == NOT_YET for c in found):
             return NOT_YET
-        others = [c for c in found if c.state != "for"] or [min(found, key=lambda c: c.interval.mean)]
-        word = {"for": "closest", "against": "worse"}
-        told = "; ".join(f"{word.get(c.state, 'open')}: {c.interval.text(signed=True)} over {c.label}" for c in others)
-        parts.append(f"{title(method)} beat {sum(c.state == 'for' for c in found)} of {len(found)} baselines ({told})")
+        won, others = sum(c.state == "for" for c in found), [c for c in found if c.state != "for"]
+        least = min(found, key=lambda c: c.interval.mean)
+        told = [f"smallest lead: {least.interval.text(signed=True)}, over {least.label}"] * (not others)
+        for c in others:
+            word = "clearly worse than" if c.state == "against" else "no clear difference from"
+            told.append(f"{word} {c.label}: {c.interval.text(signed=True)}")
+        parts.append(f"{title(method)} is clearly better than {won} of {len(found)} baselines ({'; '.join(told)})")
     return "; ".join(parts)
 
 

@@ -384,7 +384,7 @@ def test_a_table_is_printed_reported_beside_measured(grid, capsys):
     assert cli.main(["reproduce", "table", "1"]) == 0
     heading, names, *lines = capsys.readouterr().out.splitlines()
     assert (
-        heading.startswith("Table 1: Accuracy with 1 % of the labels; ")
+        heading.startswith("Table 1: Accuracy with 1 % of the labels at sigma 50.")
         and heading.endswith("Measured: 2 seeds.")
         and names.split() == "row column metric reported measured low high n difference".split()
     )

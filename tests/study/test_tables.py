@@ -52,7 +52,7 @@ def test_the_best_is_bold_and_the_oracle_is_aside():
     assert [m for m in table.frame["method"] if m[-2:] in (" *", " †")] == [
         "Domain-Weighted Negatives *", "Domain-Weighted Pairs *", "Standard CL w/ Color Jitter †"
     ]  # fmt: skip
-    told = "Domain told (D-Test-ID), best 0.5"
+    told = "Colour guessed (D-Test-ID), ideal 0.5"
     bold = {(names[line // 2], "reported" if line % 2 == 0 else "measured", column) for line, column in table.bold}
     assert ("Domain-Weighted Pairs", "measured", "Unseen colour (Test-OOD)") in bold
     assert {("Standard CL", "measured", told), ("Same Domain Negatives", "reported", told)} <= bold and not [
@@ -64,7 +64,7 @@ def test_the_best_is_bold_and_the_oracle_is_aside():
 def test_a_cell_without_rows_is_a_dash_and_n_is_told():
     table = tables.table_1(selected().iloc[:0]).table("method")
     assert set(table.frame["Training colours (Test-ID)"][1::2]) == {"–"} and "not yet run" in table.caption
-    assert "mean over 3 seeds, 95 % interval." in tables.table_1(selected(3)).table().caption
+    assert "our mean over 3 seeds with its 95 % interval." in tables.table_1(selected(3)).table().caption
     assert "Measured: one seed." in tables.table_1(selected(1)).table().caption
 
 
@@ -96,13 +96,16 @@ def test_a_sentence_names_what_is_not_beaten_or_is_closest():
     level = {"dw_negatives": 0.8, "dw_pairs": 0.7, "standard": 0.8, "mmd": 0.75}
     rows = selected(12, lambda run, f, m: level.get(run.method, 0.6) + 0.01 * rng.normal()).query("label_fraction == 0.01")
     negatives, pairs = tables.said(rows, "test_id").split("; Domain-Weighted Pairs ")
-    assert negatives.startswith("Domain-Weighted Negatives beat 3 of 4 baselines (open: ") and negatives.endswith(
-        "over Standard CL)"
+    assert negatives.startswith(
+        "Domain-Weighted Negatives is clearly better than 3 of 4 baselines (no clear difference from Standard CL: "
     )
-    assert pairs.startswith("beat 2 of 4 baselines (worse: -0.1") and "over Standard CL; worse: -0.0" in pairs
+    assert (
+        pairs.startswith("is clearly better than 2 of 4 baselines (clearly worse than Standard CL: -0.1")
+        and "; clearly worse than CL with MMD" in pairs
+    )
     level |= {"standard": 0.65, "mmd": 0.6}
     rows = selected(12, lambda run, f, m: level.get(run.method, 0.6) + 0.01 * rng.normal()).query("label_fraction == 0.01")
-    assert "Negatives beat 4 of 4 baselines (closest: +0.1" in tables.said(rows, "test_id")
+    assert "Negatives is clearly better than 4 of 4 baselines (smallest lead: +0.1" in tables.said(rows, "test_id")
     assert tables.said(rows[:0], "test_id") == "not yet run"
 
 
