@@ -26,7 +26,7 @@ from .study import Study
 
 ACCURACIES = (OOD, ID, DOMAIN)
 Where = Mapping[str, Any]  # values of columns of rows
-MARKS = "* the paper's methods; † oracle, left out of comparisons; bold: best but for †."
+MARKS = "* the paper's methods; † oracle, not compared. Bold: best value, † left out."
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,11 @@ def of_methods(methods: Sequence[str] = tuple(METHODS)) -> list[Line]:
 def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIGMA) -> Twin:
     """Table 1: seven methods by three accuracies; rows of selected configurations."""
     where = {"label_fraction": label_fraction, "sigma": sigma}
-    heads = {OOD: "Unseen colour (Test-OOD)", ID: "Training colours (Test-ID)", DOMAIN: "Colour guessed (D-Test-ID), ideal 0.5"}
+    heads = {
+        OOD: "Unseen colour (Test-OOD)",
+        ID: "Training colours (Test-ID)",
+        DOMAIN: "Guessing the colour (D-Test-ID), best near 0.5",
+    }
     columns = [Column(SHORT[metric], metric, where, heads[metric]) for metric in ACCURACIES]
     methods = [m for m in METHODS if m in set(rows.method)] if len(rows) else METHODS
     paper = reported.main_comparison(sigma, label_fraction)

@@ -52,7 +52,7 @@ def test_the_best_is_bold_and_the_oracle_is_aside():
     assert [m for m in table.frame["method"] if m[-2:] in (" *", " †")] == [
         "Domain-Weighted Negatives *", "Domain-Weighted Pairs *", "Standard CL w/ Color Jitter †"
     ]  # fmt: skip
-    told = "Colour guessed (D-Test-ID), ideal 0.5"
+    told = "Guessing the colour (D-Test-ID), best near 0.5"
     bold = {(names[line // 2], "reported" if line % 2 == 0 else "measured", column) for line, column in table.bold}
     assert ("Domain-Weighted Pairs", "measured", "Unseen colour (Test-OOD)") in bold
     assert {("Standard CL", "measured", told), ("Same Domain Negatives", "reported", told)} <= bold and not [
