@@ -13,7 +13,7 @@ from pytorch_metric_learning.losses import SupConLoss as Reference
 from pytorch_metric_learning.miners import MultiSimilarityMiner, TripletMarginMiner
 from pytorch_metric_learning.reducers import DoNothingReducer, MeanReducer, ThresholdReducer
 from pytorch_metric_learning.utils.distributed import DistributedLossWrapper
-from torch import multiprocessing
+from test_processes import of_two_processes
 
 from dtcl_core import DomainWeightedInfoNCELoss, DomainWeightedSupConLoss, LinearDiscriminator
 from dtcl_core.nn.metric_learning import DomainWeightedLoss, with_domains, without_domains
@@ -180,15 +180,7 @@ def one_process(rank, world, path, results):
 
 
 def test_two_processes_equal_one(tmp_path):
-    context = multiprocessing.get_context("spawn")
-    results = context.Queue()
-    workers = [context.Process(target=one_process, args=(r, 2, tmp_path / "meet", results)) for r in range(2)]
-    for worker in workers:
-        worker.start()
-    found = [results.get(timeout=180) for _ in workers]
-    for worker in workers:
-        worker.join(timeout=60)
-        assert worker.exitcode == 0
+    found = of_two_processes(one_process, tmp_path)
     x = torch.randn(2, N, K, generator=torch.Generator().manual_seed(0), dtype=torch.float64).flatten(0, 1)
     torch.manual_seed(0)
     net = torch.nn.Linear(K, 4).double()

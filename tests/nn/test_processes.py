@@ -102,17 +102,23 @@ def one_process(rank, world, path, results):
     torch.distributed.destroy_process_group()
 
 
-def test_two_processes_equal_one_and_tell_each_other_of_mistakes(tmp_path):
-    """One test, so that one pair of processes is started."""
+def of_two_processes(task, folder):
+    """What two processes that meet in a folder put into a queue; `task` takes a rank, their number, where they meet, and the queue."""
     context = multiprocessing.get_context("spawn")
     results = context.Queue()
-    workers = [context.Process(target=one_process, args=(r, 2, tmp_path / "meet", results)) for r in range(2)]
+    workers = [context.Process(target=task, args=(rank, 2, folder / "meet", results)) for rank in range(2)]
     for worker in workers:
         worker.start()
-    told = dict(results.get(timeout=180) for _ in workers)
+    found = [results.get(timeout=180) for _ in workers]
     for worker in workers:
         worker.join(timeout=60)
         assert worker.exitcode == 0
+    return found
+
+
+def test_two_processes_equal_one_and_tell_each_other_of_mistakes(tmp_path):
+    """One test, so that one pair of processes is started."""
+    told = dict(of_two_processes(one_process, tmp_path))
     found = told[0], told[1]
     for name in gathering(True):
         check_loss(found, name)
