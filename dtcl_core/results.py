@@ -10,12 +10,11 @@ first. Rows of one key that disagree are named in a warning (`Store.conflicts`):
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import cache
 from pathlib import Path
@@ -101,14 +100,33 @@ def check_row(row: Any) -> None:
         raise ValueError(f"its key {row['key']!r} does not follow from its configuration ({run.key})")
 
 
-@cache
+class Fixed(dict):
+    """A dictionary that refuses to be changed; a copy of it is an ordinary one."""
+
+    def _refuse(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("a stored row cannot be changed; change a copy")
+
+    __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
+
+    def __reduce__(self) -> tuple:
+        return dict, (dict(self),)
+
+
+def fixed(parsed: dict[str, Any]) -> Fixed:
+    """A parsed object as a dictionary, with tuples for lists, that cannot be changed."""
+    for name, value in parsed.items():
+        if type(value) is list:
+            parsed[name] = tuple(value)
+    return Fixed(parsed)
+
+
 def sound_row(line: str) -> dict[str, Any] | None:
-    """The row of a line, the same object each time; None for one of another `REVISION`, whose numbers mean something else.
+    """The row of a line; None for one of another `REVISION`, whose numbers mean something else.
 
     Raises:
         ValueError: for a line that cannot be trusted.
     """
-    row = json.loads(line)
+    row = json.loads(line, object_hook=fixed)
     if not isinstance(row, dict):
         raise ValueError("it is no row")
     check_digest(row, line)
@@ -137,20 +155,22 @@ def shard_name(text: str) -> str:
     return f"{stamp}-{content_hash(text.encode())}.jsonl"
 
 
-def shard_lines(shards: Iterable[Path]) -> Iterator[tuple[Path, int, str]]:
-    """Each line of some shards, with its shard and number; a warning names a shard that is not as it was written."""
-    for shard in shards:
+@cache
+def rows_of(name: str, content: bytes) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
+    """The sound rows of a shard of this content, the same objects each time, and what is to be warned of."""
+    rows, warned = [], []
+    if Path(name).stem.rpartition("-")[2] != content_hash(content):
+        why = "or was renamed (its name ends with a hash of its content); its sound lines are used"
+        warned.append(f"{name} is not as it was written, {why}")
+    for number, line in enumerate(content.decode("utf-8", errors="replace").splitlines(), 1):
         try:
-            content = shard.read_bytes()
-        except OSError as error:
-            warnings.warn(f"{shard.name} is left out: {error.strerror}", stacklevel=3)
+            row = sound_row(line) if line.strip() else None
+        except UNREADABLE as error:
+            warned.append(f"{name}, line {number} is left out: {error}")
             continue
-        if shard.stem.rpartition("-")[2] != content_hash(content):
-            why = "or was renamed (its name ends with a hash of its content); its sound lines are used"
-            warnings.warn(f"{shard.name} is not as it was written, {why}", stacklevel=3)
-        for number, line in enumerate(content.decode("utf-8", errors="replace").splitlines(), 1):
-            if line.strip():
-                yield shard, number, line
+        if row is not None:
+            rows.append(Fixed({**row, "shard": name}))
+    return tuple(rows), tuple(warned)
 
 
 class Store:
@@ -215,30 +235,26 @@ class Store:
         return trace
 
     def rows(self) -> Mapping[str, dict[str, Any]]:
-        """The winning row of every key, not to be changed: a line is parsed once a process, and its row shared.
+        """The winning row of every key. A file is parsed once a process and its rows are shared: nothing in them can be changed.
 
-        Lines that cannot be trusted are left out with a warning that names them.
+        Lines that cannot be trusted are left out with a warning that names them, at every call.
         """
         best: dict[str, tuple[tuple, dict[str, Any]]] = {}
         self.conflicts = {}
-        for shard, number, line in shard_lines(sorted(self.rows_path.glob("*.jsonl"))):
-            try:
-                row = sound_row(line)
-            except UNREADABLE as error:
-                warnings.warn(f"{shard.name}, line {number} is left out: {error}", stacklevel=2)
-                continue
-            if row is None:
-                continue
-            row = {**row, "shard": shard.name}
-            made = datetime.fromisoformat(row["provenance"]["created"])
-            age = (made if made.tzinfo else made.replace(tzinfo=timezone.utc)).timestamp()
-            rank = (row["status"] != "ok", age, row["digest"], shard.name)
-            held = best.get(row["key"])
-            if held is not None and disagree(held[1], row):
-                before = self.conflicts.get(row["key"], (held[1]["shard"],))
-                self.conflicts[row["key"]] = (*before, shard.name)
-            if held is None or rank < held[0]:
-                best[row["key"]] = (rank, row)
+        for shard in sorted(self.rows_path.glob("*.jsonl")):
+            rows, warned = self._shard(shard)
+            for message in warned:
+                warnings.warn(message, stacklevel=2)
+            for row in rows:
+                made = datetime.fromisoformat(row["provenance"]["created"])
+                age = (made if made.tzinfo else made.replace(tzinfo=timezone.utc)).timestamp()
+                rank = (row["status"] != "ok", age, row["digest"], shard.name)
+                held = best.get(row["key"])
+                if held is not None and disagree(held[1], row):
+                    before = self.conflicts.get(row["key"], (held[1]["shard"],))
+                    self.conflicts[row["key"]] = (*before, shard.name)
+                if held is None or rank < held[0]:
+                    best[row["key"]] = (rank, row)
         for key, names in self.conflicts.items():
             shown = f"the row of {best[key][1]['shard']} is shown. Delete the wrong one."
             warnings.warn(f"{' and '.join(names)} disagree about run {key}; {shown}", stacklevel=2)
@@ -259,12 +275,13 @@ class Store:
 
     def shard(self, name: str) -> list[dict[str, Any]]:
         """All sound rows of one shard, in its order, whether or not they win."""
-        found = []
-        for _, _, line in shard_lines([self.rows_path / name]):
-            with contextlib.suppress(*UNREADABLE):
-                row = sound_row(line)
-                found += [] if row is None else [{**row, "shard": name}]
-        return found
+        return list(self._shard(self.rows_path / name)[0])
+
+    def _shard(self, shard: Path) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
+        try:
+            return rows_of(shard.name, shard.read_bytes())
+        except OSError as error:
+            return (), (f"{shard.name} is left out: {error.strerror}",)
 
     def missing(self, runs: Iterable[Run], traced: Callable[[Run], bool] = lambda run: False) -> list[Run]:
         """Those of `runs` that have no row yet, or no trace where `traced` asks for one; each once, in order."""
@@ -317,13 +334,3 @@ def load(path: str | Path | None = None) -> pd.DataFrame:
         hash of the protocol.
     """
     return Store(path).load()
-
-
-def encoder(row: dict[str, Any], path: str | Path | None = None) -> Encoder | None:
-    """The trained network of a row, if it was kept; see `Store.encoder`.
-
-    Args:
-        row: as `Store.rows` gives it.
-        path: a results folder; None means the project's own.
-    """
-    return Store(path).encoder(row)

@@ -224,22 +224,19 @@ def status(options: argparse.Namespace) -> int:
     from dtcl_core.launch import local
     from dtcl_core.results import Store
 
-    from .experiments import PRESETS, REGISTRY
-    from .study import complete_seeds, left
+    from .experiments import PRESETS
+    from .study import complete_seeds, shares
 
     device, store = resolve_device(options.device), Store(options.results)
     present = store.rows()
     pace = local.pace_of(present.values(), device)
     lines: list[dict[str, Any]] = []
-    wanting = left(set(present), lambda run: store.trace(run) is not None)
-    absent = {run.key for runs in wanting.values() for run in runs}  # without a row, or the trace that it should have
-    for name, to_train in wanting.items():
-        runs = REGISTRY[name].runs("paper")
-        there, images = sum(run.key not in absent for run in runs), sum(map(local.image_epochs, to_train))
-        plain = {run.seed for run in runs} == set(range(PRESETS["paper"].seeds))
+    for share in shares(store):
+        runs, missing, images = len(share.runs), len(share.missing), sum(map(local.image_epochs, share.to_train))
+        plain = {run.seed for run in share.runs} == set(range(PRESETS["paper"].seeds))
         lines.append({
-            "experiment": name, "runs": len(runs), "present": there, "missing": len(runs) - there, "to_train": len(to_train),
-            "complete_seeds": min(map(len, complete_seeds(runs, present).values())) if plain else None,
+            "experiment": share.name, "runs": runs, "present": runs - missing, "missing": missing, "to_train": len(share.to_train),
+            "complete_seeds": min(map(len, complete_seeds(share.runs, present).values())) if plain else None,
             "seconds_left": None if pace.seconds is None and images else (pace.seconds or 0) * images,
             "core_hours": None if pace.core_seconds is None else pace.core_seconds * images / 3600,
         })  # fmt: skip
@@ -374,10 +371,8 @@ def reproduce(options: argparse.Namespace) -> int:
 
         twin = tables.twin_of(number)
         more = {"caption": twin.caption, "seeds": twin.seeds}
-        heading, found = (
-            f"Table {number}: {twin.caption} Measured: {twin.seeds}.",
-            twin.frame.rename(columns={"mean": "measured"}),
-        )
+        heading = f"Table {number}: {twin.caption} Measured: {twin.seeds}."
+        found = twin.frame.rename(columns={"mean": "measured"})
         found["difference"] = found.measured - found.reported
     else:
         from . import claims

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -99,6 +100,11 @@ class Study:
         """How many seeds are complete; where the experiment has several grids, in the one that has fewest."""
         return min(self.counts.values(), default=0)
 
+    @property
+    def progress(self) -> str:
+        """How many of the seeds asked for are complete: "2 of 5 seeds"."""
+        return f"{self.seeds} of {len({run.seed for run in self.runs})} seeds"
+
     @cached_property
     def counts(self) -> dict[tuple[float, str | None], int]:
         """How many seeds are complete in each grid, by sigma and discriminator."""
@@ -110,16 +116,13 @@ class Study:
 
     def counted(self) -> str:
         """How many of the runs exist, how many seeds are complete, and on what they were trained, in a line or two."""
-        keys, asked = set(self.frame.key), len({run.seed for run in self.runs})
-        seeds = sorted(set(self.counts.values()))
-        spread = " to ".join(map(str, seeds[:: max(len(seeds) - 1, 1)])) if seeds else "0"
+        there, most = len(self.runs) - len(self.store.missing(self.runs)), max(self.counts.values(), default=0)
+        others = f", in some grids {most}" if most > self.seeds else ""
         kinds = sorted({f"{d} in {p}" for d, p in zip(self.frame.device, self.frame.precision)})
         on = f", on {' and '.join(kinds)}{': compared as if alike' if len(kinds) > 1 else ''}" if kinds else ""
         diverged = self.frame[self.frame.status == "diverged"].key.nunique()
         more = f"\n{diverged} runs diverged: they count as chance, {CHANCE}." if diverged else ""
-        return (
-            f"Preset {self.preset}: {len(keys)} of {len(self.runs)} runs exist{on}; {spread} of {asked} seeds are complete.{more}"
-        )
+        return f"Preset {self.preset}: {there} of {len(self.runs)} runs exist{on}; {self.progress} are complete{others}.{more}"
 
 
 def _grids(runs: Sequence[Run]) -> dict[tuple[float, str | None], dict[int, list[Run]]]:
@@ -154,17 +157,22 @@ def complete(runs: Sequence[Run], frame: pd.DataFrame) -> pd.DataFrame:
     return frame[frame.key.isin(keep)].reset_index(drop=True)
 
 
-def left(present: set[str], traced: Callable[[Run], bool]) -> dict[str, list[Run]]:
-    """For each experiment, its runs of the preset `paper` that are still to train; a shared run counts for the first experiment only.
+class Share(NamedTuple):
+    """An experiment's share of what the preset `paper` asks for."""
 
-    Args:
-        present: keys of rows.
-        traced: whether a run's trace is there.
-    """
-    told: set[str] = set()
-    found = {}
-    for name, experiment in REGISTRY.items():
-        runs = [run for run in experiment.runs("paper") if run.key not in told]
-        told |= {run.key for run in runs}
-        found[name] = [run for run in runs if run.key not in present or (wants_trace(run) and not traced(run))]
+    name: str
+    runs: list[Run]
+    missing: list[Run]  # those that lack a row, or the trace that they should have
+    to_train: list[Run]  # those missing that no earlier experiment trains
+
+
+def shares(store: Store) -> list[Share]:
+    """What each experiment asks for, and what a store lacks of it."""
+    asked = {name: experiment.runs("paper") for name, experiment in REGISTRY.items()}
+    left = {run.key for run in store.missing(chain.from_iterable(asked.values()), wants_trace)}
+    found, told = [], set[str]()
+    for name, runs in asked.items():
+        missing = [run for run in runs if run.key in left]
+        found.append(Share(name, runs, missing, [run for run in missing if run.key not in told]))
+        told |= {run.key for run in missing}
     return found

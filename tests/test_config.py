@@ -11,7 +11,10 @@ GOLDEN = [json.loads(line) for line in (Path(__file__).parent / "golden/keys.jso
 
 
 def test_keys_never_change():
-    """These name rows for ever, one of every protocol and every kind of run that was ever stored; a failure orphans rows."""
+    """These name rows for ever, one of every protocol and every kind of run that was ever stored; a failure orphans rows.
+
+    The keys of all committed rows are held by `test_every_committed_row_trace_and_encoder_is_asked_for`.
+    """
     assert len(GOLDEN) > 80
     for stored in GOLDEN:
         assert Run.from_dict(stored["run"]).key == stored["key"], stored["run"]

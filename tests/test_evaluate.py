@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from dtcl_core import data, pretrain, results
+from dtcl_core import data, pretrain
 from dtcl_core.config import METRICS, Run
 from dtcl_core.launch import local
 from dtcl_core.results import Store
@@ -54,7 +54,7 @@ def test_a_row_gives_back_the_network_it_was_measured_on(trained):
         stack.encoder.eval()
         together = stack.encoder([images], [2])
     for run in runs[:2]:
-        encoder = results.encoder(store.rows()[run.key], store.path)
+        encoder = store.encoder(store.rows()[run.key])
         encoder.trunk = stack.encoder.trunk
         place = stack.runs.index(run.training)
         with torch.no_grad():

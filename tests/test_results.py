@@ -1,40 +1,22 @@
+import copy
 import json
 import multiprocessing
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 import warnings
+from collections.abc import Mapping
 from importlib import resources
 
 import pytest
-from made_up_rows import with_draws
+from made_up_rows import row
 
 from dtcl_core import results
 from dtcl_core.config import Protocol, Run
 from dtcl_core.engine import provenance
 from dtcl_core.results import Store
-
-
-def row(run=None, created="2026-01-01T00:00:00+00:00", status="ok", accuracy=0.8):
-    run = run or Run(protocol=Protocol(epochs=1))
-    scores = {name: accuracy if status == "ok" else None for name in results.METRICS}
-    made = {
-        "key": run.key,
-        "run": run.to_dict(),
-        "metrics": {f: dict(scores) for f in ("0.01", "0.1", "1.0")},
-        "status": status,
-        "provenance": {
-            "created": created,
-            "device": "cpu",
-            "precision": "float32",
-            "torch": "2",
-            "sources": "0",
-            "stack": 1,
-            "seconds": 1,
-        },  # fmt: skip
-    }
-    return with_draws(made)
 
 
 @pytest.fixture
@@ -69,23 +51,47 @@ def test_a_torn_last_line_costs_that_line_only(store):
         assert store.rows().keys() == {Run(seed=s).key for s in (0, 1)}
 
 
-def test_a_line_is_checked_once_a_process_and_again_when_it_differs(store, monkeypatch):
+def test_a_file_is_parsed_once_a_process_and_again_when_it_differs(store, monkeypatch):
     path, checked, check = store.add([row(Run(seed=s)) for s in range(3)]), [], results.check_digest
-    results.sound_row.cache_clear()
+    results.rows_of.cache_clear()
     monkeypatch.setattr(results, "check_digest", lambda one, line: (checked.append(one["key"]), check(one, line)))
-    one, other = (store.rows()[Run(seed=0).key]["metrics"] for _ in range(2))
+    one, other = (kind(store.path).rows()[Run(seed=0).key]["metrics"] for kind in (results.Store, type(store)))
     assert one is other and len(checked) == 3, "rows are made once and shared"
     path.write_text(path.read_text().replace('"seed": 1,', '"seed": 4,'))
     for _ in range(2):
         with pytest.warns(UserWarning, match="line 2 is left out"):
             assert store.rows().keys() == {Run(seed=s).key for s in (0, 2)}
-    assert len(checked) == 5, "an unsound line is never taken as known"
+    assert len(checked) == 6, "parsed again, once"
+    path.unlink()
+    assert not store.rows()
 
 
-def test_what_is_read_cannot_lose_or_gain_a_row(store):
-    store.add([row()])
+def parts(value):
+    """A value, and all that is inside."""
+    yield value
+    for inner in value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple | list) else ():
+        yield from parts(inner)
+
+
+def test_nothing_in_a_row_that_was_read_can_be_changed(store):
+    made = row()
+    store.add([made])
+    stored = store.rows()[made["key"]]
     with pytest.raises(TypeError):
-        del store.rows()[row()["key"]]
+        del store.rows()[made["key"]]
+    inside = list(parts(stored))
+    mappings = [value for value in inside if isinstance(value, Mapping)]
+    assert len(mappings) > 5 and not any(isinstance(value, list) for value in inside)
+    for value in mappings:
+        for change in (
+            lambda v: v.__setitem__("key", 0), lambda v: v.__delitem__(next(iter(v))), lambda v: v.update(key=0), lambda v: v.clear(),
+            lambda v: v.pop(next(iter(v))), lambda v: v.popitem(), lambda v: v.setdefault("new", 0), lambda v: v.__ior__({"key": 0}),
+        ):  # fmt: skip
+            with pytest.raises(TypeError, match="cannot be changed"):
+                change(value)
+    for copied in (copy.deepcopy(stored), pickle.loads(pickle.dumps(stored)), dict(stored), json.loads(json.dumps(stored))):
+        copied["key"] = "changed"
+    assert stored["key"] == made["key"] and copy.deepcopy(stored) == stored
 
 
 def rows_and_warnings(store):
@@ -347,7 +353,7 @@ def drawn(count=3):
 def test_each_draw_of_labels_is_kept_and_must_fit_its_mean(store):
     store.add([drawn()])
     (kept,) = store.rows().values()
-    assert kept["draws"]["0.01"]["test_id"] == [0.8] * 3
+    assert kept["draws"]["0.01"]["test_id"] == (0.8, 0.8, 0.8)
     wrong = drawn()
     wrong["draws"]["0.1"]["test_id"][1] = 0.5
     with pytest.raises(ValueError, match="not the mean of its draws"):

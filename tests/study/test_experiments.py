@@ -141,6 +141,7 @@ def test_every_committed_row_trace_and_encoder_is_asked_for():
     for name in (name for name in told if name.startswith("results/rows/") and (ROOT / name).exists()):
         rows += [json.loads(line) for line in (ROOT / name).read_text(encoding="utf-8").splitlines()]
     assert rows and {row["key"] for row in rows} <= asked.keys()
+    assert all(Run.from_dict(row["run"]).key == row["key"] for row in rows), "committed rows are golden keys themselves"
     named = {row["encoder"]["file"] for row in rows if isinstance(row.get("encoder"), dict)}
     traced = {key for key, run in asked.items() if experiments.wants_trace(run)}
     for name in told:

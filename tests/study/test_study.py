@@ -2,9 +2,11 @@
 
 import pytest
 from made_up import frame, standard
+from made_up_rows import row
 
+from dtcl_core import results
 from dtcl_core.config import Run
-from dtcl_study import study
+from dtcl_study import experiments, study
 from dtcl_study.study import Study
 
 DW = [Run("dw_pairs", 0.1, 0.5, seed=s, discriminator=kind) for kind in ("global", "batch") for s in range(3)]
@@ -32,13 +34,19 @@ def test_a_method_without_a_discriminator_is_part_of_the_grid_beside_it():
     assert set(found.seed) == {0}
 
 
-def test_what_is_left_counts_a_run_once_with_the_first_experiment():
-    found = study.left(set(), lambda run: False)
-    assert len(found["main_table"]) == 950 and not found["label_fractions"] and not found["temperature"]
-    assert sum(map(len, found.values())) == len({run.key for runs in found.values() for run in runs})
-    present = {run.key for run in found["main_table"]}
-    again = study.left(present, lambda run: True)
-    assert not again["main_table"] and study.left(present, lambda run: False)["main_table"], "a trace is missing"
+def test_what_is_left_counts_a_run_once_with_the_first_experiment(tmp_path):
+    store = results.Store(tmp_path)
+    found = {share.name: share for share in study.shares(store)}
+    first, second = found["main_table"], found["temperature"]
+    assert len(first.to_train) == 950 and second.missing and not second.to_train
+    assert all(share.missing == share.runs for share in found.values())
+    every = [run.key for share in found.values() for run in share.to_train]
+    assert len(every) == len(set(every)) == len({run.key for share in found.values() for run in share.runs})
+    traced = [run for run in first.runs if experiments.wants_trace(run)]
+    store.add([row(run) for run in first.runs])
+    found = {share.name: share for share in study.shares(store)}
+    assert found["main_table"].to_train == traced == found["main_table"].missing, "a trace is missing"
+    assert not any(run.method == "dw_negatives" for run in found["temperature"].missing)
 
 
 @pytest.mark.parametrize(
