@@ -3,6 +3,7 @@
 import contextlib
 import io
 import os
+import pydoc
 import re
 import shutil
 import subprocess
@@ -492,3 +493,15 @@ def test_pages_are_read_again_when_code_or_results_change(tmp_path, monkeypatch,
         (tmp_path / changed).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / changed).write_text("new")
     assert fresh_numbers.outdated(None, env, set(), set(), set()) == ["intro", "main_table"]
+
+
+def test_every_name_of_the_reference_exists():
+    """Sphinx would answer with an error of its own, after minutes."""
+    pages = (ROOT / "book" / "api.md").read_text(encoding="utf-8")
+    named = re.findall(r"auto(?:module|class|function|data):: ([\w.]+)(?:\n   :members: (.*))?", pages)
+    assert len(named) > 10
+    for name, members in named:
+        found = pydoc.locate(name)
+        assert found is not None, name
+        for member in filter(None, re.split(r",\s*", members)):
+            assert hasattr(found, member), f"{name}.{member}"
