@@ -70,17 +70,11 @@ def answer() -> list[str]:
         cells = []
         for j in range(len(twin.columns)):
             told, ours = f"{twin.reported[i, j]:.3f}", twin.measured[i, j].text()
-            told = f"**{told}**" if twin.best(twin.reported, j) == i else told
-            ours = f"**{ours}**" if twin.best({place: found.mean for place, found in twin.measured.items()}, j) == i else ours
+            told = f"**{told}**" if i in twin.best(twin.reported, j) else told
+            ours = f"**{ours}**" if i in twin.best({place: found.mean for place, found in twin.measured.items()}, j) else ours
             cells.append(f"{told} / {ours}")
         lines.append(f"| {' | '.join([line.label + line.mark.replace('*', STAR), *cells])} |")
-    return [
-        first,
-        "",
-        *lines,
-        "",
-        twin.table().caption.replace("*", STAR),
-    ]
+    return [first, "", *lines, "", twin.table().caption.replace("*", STAR)]
 
 
 def write_answer(path: Path) -> None:

@@ -14,9 +14,8 @@ import hashlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
-from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -47,6 +46,7 @@ PROVENANCE: dict[str, type | tuple[type, ...]] = {
 }  # fmt: skip
 ROUNDING = 1e-9  # metrics of one run that differ by more are two results
 UNREADABLE = (ValueError, RecursionError, OverflowError, OSError)  # what a damaged file may raise while it is read
+_sound_shards: dict[tuple[str, bytes], tuple[dict[str, Any], ...]] = {}  # their rows, by name and content
 FRACTIONS = tuple(str(fraction) for fraction in LABEL_FRACTIONS)
 
 
@@ -101,10 +101,10 @@ def check_row(row: Any) -> None:
 
 
 class Fixed(dict):
-    """A dictionary that refuses to be changed; a copy of it is an ordinary one."""
+    """A dictionary that refuses to be changed; a deep copy of it is an ordinary one."""
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
-        raise TypeError("a stored row cannot be changed; change a copy")
+        raise TypeError("a stored row cannot be changed; change a deep copy")
 
     __setitem__ = __delitem__ = __ior__ = update = setdefault = pop = popitem = clear = _refuse
 
@@ -155,9 +155,10 @@ def shard_name(text: str) -> str:
     return f"{stamp}-{content_hash(text.encode())}.jsonl"
 
 
-@cache
-def rows_of(name: str, content: bytes) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
-    """The sound rows of a shard of this content, the same objects each time, and what is to be warned of."""
+def parsed_shard(name: str, content: bytes) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
+    """The sound rows of a shard of this content, and what is to be warned of. One that is sound is parsed once a process."""
+    if (name, content) in _sound_shards:
+        return _sound_shards[name, content], ()
     rows, warned = [], []
     if Path(name).stem.rpartition("-")[2] != content_hash(content):
         why = "or was renamed (its name ends with a hash of its content); its sound lines are used"
@@ -170,6 +171,8 @@ def rows_of(name: str, content: bytes) -> tuple[tuple[dict[str, Any], ...], tupl
             continue
         if row is not None:
             rows.append(Fixed({**row, "shard": name}))
+    if not warned:
+        _sound_shards[name, content] = tuple(rows)
     return tuple(rows), tuple(warned)
 
 
@@ -279,13 +282,18 @@ class Store:
 
     def _shard(self, shard: Path) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
         try:
-            return rows_of(shard.name, shard.read_bytes())
+            return parsed_shard(shard.name, shard.read_bytes())
         except OSError as error:
             return (), (f"{shard.name} is left out: {error.strerror}",)
 
-    def missing(self, runs: Iterable[Run], traced: Callable[[Run], bool] = lambda run: False) -> list[Run]:
-        """Those of `runs` that have no row yet, or no trace where `traced` asks for one; each once, in order."""
-        present, distinct = self.rows(), {run.key: run for run in runs}.values()
+    def missing(
+        self, runs: Iterable[Run], traced: Callable[[Run], bool] = lambda run: False, present: Collection[str] | None = None
+    ) -> list[Run]:
+        """Those of `runs` that have no row yet, or no trace where `traced` asks for one; each once, in order.
+
+        `present` are the keys of `rows`, if these were read already.
+        """
+        present, distinct = self.rows() if present is None else present, {run.key: run for run in runs}.values()
         return [run for run in distinct if run.key not in present or (traced(run) and self.trace(run) is None)]
 
     def load(self, runs: Iterable[Run] | None = None) -> pd.DataFrame:

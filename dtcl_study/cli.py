@@ -231,7 +231,7 @@ def status(options: argparse.Namespace) -> int:
     present = store.rows()
     pace = local.pace_of(present.values(), device)
     lines: list[dict[str, Any]] = []
-    for share in shares(store):
+    for share in shares(store, present.keys()):
         runs, missing, images = len(share.runs), len(share.missing), sum(map(local.image_epochs, share.to_train))
         plain = {run.seed for run in share.runs} == set(range(PRESETS["paper"].seeds))
         lines.append({
@@ -272,7 +272,7 @@ def described(found: dict[str, Any]) -> list[str]:
         hours = "?" if line["core_hours"] is None else f"{line['core_hours']:.1f}"
         said.append(form.format(*counts, seeds, line["to_train"], time, hours))
     said.append(
-        "A seed is complete when every configuration has a row on it. Runs that several experiments share count under the first."
+        "A seed is complete when every configuration has a row on it. A run that several experiments share is to train under the first."
     )
     if found["seconds_an_image"] is None:
         return [*said, f"There is no telling how long the rest takes: {found['pace_of']}."]

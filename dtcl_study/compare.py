@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+ONE_OF = ("method", "discriminator", "sigma", "projector", "projector_dim", "label_fraction")  # that a mean over seeds has
+
 
 class Interval(NamedTuple):
     """A mean over `n` seeds with the ends of its interval; without a seed all are NaN, with one the ends are."""
@@ -59,14 +61,18 @@ def by_seed(rows: pd.DataFrame, metric: str, of: str = "", **where: Any) -> pd.S
         where: values of columns that lines must have; None for a missing one.
 
     Raises:
-        ValueError: if a seed has two lines: then the rows are of several configurations, and n would be wrong.
+        ValueError: if a seed has two lines, or the rows are of several methods, spreads, heads, discriminators or label fractions: then
+            they are of several configurations, and n would be wrong.
     """
     for name, value in where.items():
         rows = rows[rows[name].isna() if value is None else rows[name] == value]
+    told = of or ", ".join(f"{name}={value}" for name, value in where.items()) or metric
     twice = rows.seed[rows.seed.duplicated()]
     if len(twice):
-        told = ", ".join(f"{name}={value}" for name, value in where.items())
-        raise ValueError(f"seed {twice.iloc[0]} has several rows ({of or told or metric}): name one configuration.")
+        raise ValueError(f"seed {twice.iloc[0]} has several rows ({told}): name one configuration.")
+    for name in {*ONE_OF} & {*rows}:
+        if rows[name].nunique(dropna=False) > 1:
+            raise ValueError(f"rows have several values of {name} ({told}): name one configuration.")
     return rows.set_index("seed")[metric].sort_index()
 
 

@@ -24,24 +24,10 @@ from dtcl_core.data import ColoredDigits
 from dtcl_core.methods import ALL_METHODS, METHODS
 from dtcl_core.traces import Trace
 
+from . import style as styles
 from .compare import Interval, accuracy, by_seed
 from .experiments import title
-from .style import (
-    GRAY,
-    INK,
-    METRIC_TITLES,
-    PAIRS,
-    PALE,
-    SELECTED,
-    WIDTH,
-    Look,
-    handle,
-    look,
-    method_handles,
-    n_said,
-    wrapped,
-    wrapped_title,
-)  # fmt: skip
+from .style import GRAY, INK, METRIC_TITLES, PAIRS, WIDTH, Look, handle, look, method_handles, n_said, wrapped, wrapped_title
 
 REPORTED: dict[str, Any] = {"marker": "D", "linestyle": "", "markerfacecolor": "none", "markersize": 4.5}
 HEADS = {"linear": ("linear head", "white"), "mlp": ("MLP head", INK)}  # what a kind is called, and the face of its mark
@@ -95,12 +81,7 @@ def _bar(axis: Axes, interval: Interval, place: float, style: Look, along: str =
             if beyond:
                 axis.plot(*(edge, place)[::turn], color=style.color, marker=marker, markersize=4, clip_on=False, label=BEYOND)
     if interval.n:
-        plain: dict[str, Any] = {
-            "marker": style.marker,
-            "markersize": style.size,
-            "markeredgecolor": "white",
-            "markeredgewidth": 0.6,
-        }
+        plain = dict[str, Any](marker=style.marker, markersize=style.size, markeredgecolor="white", markeredgewidth=0.6)
         axis.plot(*(interval.mean, place)[::turn], color=style.color, **plain | mark)
 
 
@@ -169,7 +150,7 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
 
 
 def along_sigma(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequence[str]) -> Figure:
-    """The paper's sigma figure: a panel a metric below each other, methods beside each other at each spread of colours.
+    """The paper's Figure 1: a panel a metric below each other, methods beside each other at each spread of colours.
 
     Args:
         rows: method, sigma, seed and each metric; a line a method, sigma and seed.
@@ -212,7 +193,7 @@ def _head_keys() -> list[Any]:
 
 
 def heads(rows: pd.DataFrame, metrics: Sequence[str]) -> Figure:
-    """The paper's projector figure: accuracy by the head's dimension, for each kind of head, beside a band without one.
+    """The paper's Figure 5: accuracy by the head's dimension, for each kind of head, beside a band without one.
 
     Args:
         rows: of selected configurations: projector (missing without a head), projector_dim, seed and each metric.
@@ -225,7 +206,7 @@ def heads(rows: pd.DataFrame, metrics: Sequence[str]) -> Figure:
         if bare.n:
             axis.axhline(bare.mean, color=GRAY, linewidth=1.4, zorder=0)
         if bare.n > 1:
-            axis.axhspan(bare.low, bare.high, color=PALE, alpha=0.6, linewidth=0, zorder=-1)
+            axis.axhspan(bare.low, bare.high, color=styles.PALE, alpha=0.6, linewidth=0, zorder=-1)
         found = {key: accuracy(by_seed(part, metric)) for key, part in rows.groupby(["projector", "projector_dim"])}
         counts += [bare.n, *(interval.n for interval in found.values())]
         axis.set_ylim(*_limits([*rows[metric]], [bare, *found.values()], 0.02))
@@ -262,8 +243,9 @@ def heads_by_temperature(rows: pd.DataFrame, metric: str) -> Figure:
     for axis, (kind, (name, _)) in zip(axes, HEADS.items()):
         for place, tau in enumerate(taus):
             if tau in bare:
-                axis.plot([place - 0.42, place + 0.42], [bare[tau].mean] * 2, color=GRAY, linewidth=1.4, zorder=0)
-                axis.fill_between([place - 0.42, place + 0.42], bare[tau].low, bare[tau].high, color=PALE, linewidth=0, zorder=-1)
+                ends = [place - 0.42, place + 0.42]
+                axis.plot(ends, [bare[tau].mean] * 2, color=GRAY, linewidth=1.4, zorder=0)
+                axis.fill_between(ends, bare[tau].low, bare[tau].high, color=styles.PALE, linewidth=0, zorder=-1)
             for dim, shift, shade, marker in zip(dims, _dodged(len(dims)), shades, markers):
                 if (kind, dim, tau) in by_cell:
                     _bar(axis, by_cell[kind, dim, tau], place + shift, Look(shade, marker, 5.0), "y")
@@ -280,7 +262,7 @@ def heads_by_temperature(rows: pd.DataFrame, metric: str) -> Figure:
 
 
 def scatter(runs: pd.DataFrame, means: pd.DataFrame, chosen: pd.DataFrame, metrics: Sequence[str]) -> Figure:
-    """The paper's distribution figure: every configuration a point, its runs light ones, the selected one red, a panel a metric.
+    """The paper's Figure 4: every configuration a point, its runs light ones, the selected one red, a panel a metric.
 
     Args:
         runs: method and each metric; a line a run.
@@ -299,11 +281,11 @@ def scatter(runs: pd.DataFrame, means: pd.DataFrame, chosen: pd.DataFrame, metri
             average = means.loc[means.method == method, metric].mean()
             axis.plot([average] * 2, [place - 0.4, place + 0.4], color="black", linewidth=1.4)
             picked = chosen.loc[chosen.method == method, metric]
-            axis.plot(picked, [place] * len(picked), "o", color=SELECTED, markersize=7, markeredgecolor="white")
+            axis.plot(picked, [place] * len(picked), "o", color=styles.SELECTED, markersize=7, markeredgecolor="white")
         _chance(axis, "x")
         if means.empty:
             _not_yet(axis)
-    keys = [handle("a configuration", "0.42", markersize=3.2), handle("selected by validation", SELECTED)]
+    keys = [handle("a configuration", "0.42", markersize=3.2), handle("selected by validation", styles.SELECTED)]
     keys += [handle("one of its runs", "0.8", markersize=1.8), handle("mean of configurations", "black", "", linestyle="-")]
     _legend(figure, keys, means.n, of=" of a configuration")
     return figure
@@ -358,7 +340,7 @@ def maps(means: pd.DataFrame, chosen: pd.DataFrame, reported: pd.DataFrame, meth
         _map(axis, table.set_index(["tau_alpha", "tau_beta"]).shown.unstack().reindex(index=alphas, columns=betas))
         for cell in selected.itertuples():
             place = (betas.index(cell.tau_beta) - 0.5, alphas.index(cell.tau_alpha) - 0.5)
-            for color, width in (("white", 4.0), (SELECTED, 2.2)):
+            for color, width in (("white", 4.0), (styles.SELECTED, 2.2)):
                 axis.add_patch(plt.Rectangle(place, 1, 1, fill=False, edgecolor=color, linewidth=width, clip_on=False, zorder=3))
         axis.set_title(name)
         axis.set_xticks(range(len(betas)), [f"{b:g}" for b in betas])

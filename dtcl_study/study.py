@@ -115,14 +115,16 @@ class Study:
         return [trace for run in self.runs if (trace := self.store.trace(run)) is not None]
 
     def counted(self) -> str:
-        """How many of the runs exist, how many seeds are complete, and on what they were trained, in a line or two."""
-        there, most = len(self.runs) - len(self.store.missing(self.runs)), max(self.counts.values(), default=0)
+        """How many seeds are complete, on what they were trained, and how many of their runs diverged, in a line or two."""
+        if not self.runs:
+            return f"Preset {self.preset}: no run is asked for yet."
+        rows, most = self.complete, max(self.counts.values(), default=0)
         others = f", in some grids {most}" if most > self.seeds else ""
-        kinds = sorted({f"{d} in {p}" for d, p in zip(self.frame.device, self.frame.precision)})
-        on = f", on {' and '.join(kinds)}{': compared as if alike' if len(kinds) > 1 else ''}" if kinds else ""
-        diverged = self.frame[self.frame.status == "diverged"].key.nunique()
+        kinds = sorted({f"{d} in {p}" for d, p in zip(rows.device, rows.precision)})
+        on = f", trained on {' and '.join(kinds)}{': compared as if alike' if len(kinds) > 1 else ''}" if kinds else ""
+        diverged = rows[rows.status == "diverged"].key.nunique()
         more = f"\n{diverged} runs diverged: they count as chance, {CHANCE}." if diverged else ""
-        return f"Preset {self.preset}: {there} of {len(self.runs)} runs exist{on}; {self.progress} are complete{others}.{more}"
+        return f"Preset {self.preset}: {self.progress} are complete{others}{on}.{more}"
 
 
 def _grids(runs: Sequence[Run]) -> dict[tuple[float, str | None], dict[int, list[Run]]]:
@@ -166,10 +168,10 @@ class Share(NamedTuple):
     to_train: list[Run]  # those missing that no earlier experiment trains
 
 
-def shares(store: Store) -> list[Share]:
-    """What each experiment asks for, and what a store lacks of it."""
+def shares(store: Store, present: Collection[str]) -> list[Share]:
+    """What each experiment asks for, and what a store with rows of these keys lacks of it."""
     asked = {name: experiment.runs("paper") for name, experiment in REGISTRY.items()}
-    left = {run.key for run in store.missing(chain.from_iterable(asked.values()), wants_trace)}
+    left = {run.key for run in store.missing(chain.from_iterable(asked.values()), wants_trace, present)}
     found, told = [], set[str]()
     for name, runs in asked.items():
         missing = [run for run in runs if run.key in left]

@@ -74,9 +74,8 @@ def use_style() -> None:
         from matplotlib_inline.config import InlineBackend
 
         inline = InlineBackend.instance(parent=shell)
-        inline.set_trait(
-            "print_figure_kwargs", {"bbox_inches": None, "metadata": {"Date": None}}
-        )  # as wide as drawn; the same each time
+        kept = {"bbox_inches": None, "metadata": {"Date": None}}  # as wide as drawn; the same each time
+        inline.set_trait("print_figure_kwargs", kept)
         inline.figure_formats = {"svg"}
 
 

@@ -26,6 +26,7 @@ from .study import Study
 
 ACCURACIES = (OOD, ID, DOMAIN)
 Where = Mapping[str, Any]  # values of columns of rows
+NOT_RUN = "not yet run"
 MARKS = "* the paper's methods; † oracle, not compared. Bold: best value, † left out."
 
 
@@ -41,10 +42,11 @@ class Column:
 
 @dataclass(frozen=True)
 class Line:
-    """A row of a twin: what it is called, and of which rows; an oracle takes no part in the best of a column."""
+    """A row of a twin: what it is called, of which rows, and among which lines it may be best; an oracle takes no part."""
 
     label: str
     where: Where
+    group: str = ""
 
     @property
     def competes(self) -> bool:
@@ -74,14 +76,15 @@ class Twin:
     reported: dict[tuple[int, int], float]
     measured: dict[tuple[int, int], Interval]
 
-    def best(self, values: Mapping[tuple[int, int], float], column: int) -> int | None:
-        """The line with the best of some values in a column; None without any."""
-        found = {i: values[i, column] for i, line in enumerate(self.lines) if line.competes and (i, column) in values}
-        found = {i: value for i, value in found.items() if not math.isnan(value)}
-        if not found:
-            return None
+    def best(self, values: Mapping[tuple[int, int], float], column: int) -> set[int]:
+        """The lines with the best of some values in a column, in each group of lines."""
         near = self.columns[column].metric == DOMAIN
-        return min(found, key=lambda i: abs(found[i] - 0.5) if near else -found[i])
+        best: dict[str, list[tuple[float, int]]] = {}
+        for i, line in enumerate(self.lines):
+            value = values.get((i, column), math.nan)
+            if line.competes and not math.isnan(value):
+                best.setdefault(line.group, []).append((abs(value - 0.5) if near else -value, i))
+        return {i for found in best.values() for value, i in found if value == min(found)[0]}
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -98,7 +101,7 @@ class Twin:
         """How many seeds stand behind the cells, in words."""
         counts = sorted({interval.n for interval in self.measured.values()} - {0})
         if not counts:
-            return NOT_YET
+            return NOT_RUN
         return f"{counts[0]} seed{'s' * (counts[0] > 1)}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
 
     def table(self, first: str = "") -> Table:
@@ -120,11 +123,11 @@ class Twin:
                 below[head] = f"{ours.mean:.3f}" if ours.n else "–"
                 if ours.n > 1:
                     small[2 * i + 1, head] = f"{ours.low:.3f}–{ours.high:.3f}"
-                bold |= {(2 * i, head)} if self.best(self.reported, j) == i else set()
-                bold |= {(2 * i + 1, head)} if self.best(means, j) == i else set()
+                bold |= {(2 * i, head)} if i in self.best(self.reported, j) else set()
+                bold |= {(2 * i + 1, head)} if i in self.best(means, j) else set()
             records += [above, below]
         most = max((i.n for i in self.measured.values()), default=0)
-        how = [NOT_YET, "one seed"][most] if most < 2 else f"our mean over {self.seeds} with its 95 % interval"
+        how = [NOT_RUN, "one seed"][most] if most < 2 else f"our mean over {self.seeds} with its 95 % interval"
         marks = f" {MARKS}" if any(line.mark for line in self.lines) else ""
         return Table(pd.DataFrame(records), f"{self.caption} Reported: by the paper. Measured: {how}.{marks}", bold, small)
 
@@ -193,20 +196,28 @@ def temperature_table(number: int, rows: pd.DataFrame) -> Twin:
     columns = [Column(f"tau_beta {b:g}", metric, {"tau_beta": b}) for b in TAU_BETAS]
     lines = [Line(f"{a:g}", {"tau_alpha": a}) for a in TAU_ALPHAS]
     paper = reported.temperature_tables()
-    caption = f"{SHORT[metric]} accuracy of {title(method)} by temperatures."
+    caption = (
+        f"Table {number}: {SHORT[metric]} accuracy of {title(method)}, sigma 50, 1 % of the labels. Bold: best for a tau_beta."
+    )
     return twin(caption, lines, columns, mine, paper[paper.method == method])
 
 
 def table_9(rows: pd.DataFrame, sigmas: Sequence[float] = SIGMAS) -> Twin:
     """Table 9: two methods, each with two kinds of discriminator, by three accuracies at five spreads."""
     lines = [
-        Line(f"{title(m)}, {'global' if kind == 'global' else 'batch-level'}", {"method": m, "discriminator": kind})
+        Line(f"{title(m)}, {'global' if kind == 'global' else 'batch-level'}", {"method": m, "discriminator": kind}, m)
         for m in PROPOSED
         for kind in ("global", "batch")
     ]
     where = {"label_fraction": 0.01}
     columns = [Column(f"{SHORT[m]}, sigma {s:g}", m, {**where, "sigma": s}) for m in ACCURACIES for s in sigmas]
-    return twin("Accuracy by discriminator and spread.", lines, columns, rows, reported.load("table_9_global_vs_batch"))
+    return twin(
+        "Accuracy by discriminator and spread, 1 % of the labels. Bold: the better of a method's two.",
+        lines,
+        columns,
+        rows,
+        reported.load("table_9_global_vs_batch"),
+    )
 
 
 def twin_of(number: int, preset: str = "paper") -> Twin:
@@ -264,7 +275,7 @@ def said(rows: pd.DataFrame, metric: str) -> str:
     for method in PROPOSED:
         found = over_baselines(rows, method, metric)
         if any(c.state == NOT_YET for c in found):
-            return NOT_YET
+            return NOT_RUN
         won, others = sum(c.state == "for" for c in found), [c for c in found if c.state != "for"]
         least = min(found, key=lambda c: c.interval.mean)
         told = [f"smallest lead: {least.interval.text(signed=True)}, over {least.label}"] * (not others)
@@ -277,17 +288,10 @@ def said(rows: pd.DataFrame, metric: str) -> str:
 
 def configurations(chosen: pd.DataFrame) -> pd.DataFrame:
     """The selected configurations as a table: method, discriminator, sigma, hyperparameters, validation, n."""
-    lines = [
-        (
-            title(c.method),
-            c.discriminator,
-            f"{c.sigma:g}",
-            selection.named([getattr(c, h) for h in HYPERPARAMETERS]),
-            c.validation,
-            int(c.n),
-        )
-        for c in chosen.itertuples()
-    ]
+    lines = []
+    for c in chosen.itertuples():
+        named = selection.named([getattr(c, h) for h in HYPERPARAMETERS])
+        lines.append((title(c.method), c.discriminator, f"{c.sigma:g}", named, c.validation, int(c.n)))
     table = pd.DataFrame(lines, columns=["method", "discriminator", "sigma", "tau_alpha / tau_beta or lambda", "validation", "n"])
     return table.drop(columns=[name for name in ("discriminator", "sigma") if table[name].nunique(dropna=True) < 2])
 

@@ -42,7 +42,7 @@ REPORTED_BY = {  # a number that a chapter shows although nothing was run; the o
     "global_vs_batch": "0.524",
 }  # fmt: skip
 FIGURES = {  # chapters whose page has figures even without rows, and how many at least
-    "main_table": 1, "sigma_ablation": 1, "temperature": 6, "model_selection": 1, "projector_head": 2, "choices": 1, "why": 1,
+    "main_table": 1, "sigma_ablation": 1, "temperature": 6, "model_selection": 1, "projector_head": 4, "choices": 1, "why": 1,
     "method": 1, "data": 2,
 }  # fmt: skip
 assert EXPERIMENTS, "no experiment chapter was found"
@@ -159,8 +159,10 @@ def test_a_smoke_run_trains_and_fills_the_tables(path, smoke_results, monkeypatc
     printed, drawn = perform(path, smoke_results, monkeypatch, preset="smoke", compute=True, device="cpu", **saves)
     assert drawn >= FIGURES.get(path.stem, 0)
     (name, *_) = [n for n in OF[path.stem] if n not in ("fresh", "left_open")]
-    asked = {run.key for run in REGISTRY[name].runs("smoke")}
-    assert f"{len(asked)} of {len(asked)} runs exist" in printed and "no number means anything" in printed
+    asked = REGISTRY[name].runs("smoke")
+    seeds = len({run.seed for run in asked})
+    assert f"{seeds} of {seeds} seeds are complete, trained on cpu" in printed and "no number means anything" in printed
+    assert not Store(smoke_results / "results/smoke").missing(asked)
     assert list((smoke_results / "results/smoke/rows").glob("*.jsonl"))
     assert not (smoke_results / "results/rows").exists()
     if saves:
@@ -234,7 +236,7 @@ def test_the_answer_of_table_1_stands_above_its_own_rows_alone(parameters, told,
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda p: p.stem)
 def test_a_chapter_without_any_run_still_renders(path, tmp_path, monkeypatch):
     printed, _ = perform(path, tmp_path, monkeypatch)
-    assert re.search(r"0 of \d+ runs exist", printed)
+    assert re.search(r"0 of \d+ seeds are complete|no run is asked for yet", printed)
     assert re.search(r"not (yet run|judged yet|settled yet)", printed, flags=re.IGNORECASE)
     assert REPORTED_BY.get(path.stem, "") in printed
 

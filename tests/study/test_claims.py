@@ -110,7 +110,7 @@ def test_nothing_is_said_before_the_fresh_seeds_are_there():
         if claim.number in FRESH:
             verdict = claim.judged(evidence)
             assert verdict.word == verdict.counts == claims.NOT_YET
-    assert claims.judged(1, evidence).said == "Not yet run"
+    assert claims.judged(1, evidence).said == "Not judged yet"
 
 
 @pytest.mark.parametrize(("number", "count"), [(1, 16), (2, 6), (3, 4), (4, 12), (5, 36), (6, 18), (9, 6), (15, 8)])

@@ -52,3 +52,6 @@ def test_rows_of_two_configurations_are_not_pooled():
         compare.by_seed(rows, "test_id")
     assert compare.by_seed(rows, "test_id", projector=None).to_dict() == {0: 0.5, 1: 0.6}
     assert compare.by_seed(rows, "test_id", projector="mlp").to_dict() == {0: 0.9}
+    apart = pd.DataFrame({"seed": [0, 1], "projector": [None, "mlp"], "test_id": [0.5, 0.9]})
+    with pytest.raises(ValueError, match="rows have several values of projector"):
+        compare.by_seed(apart, "test_id")

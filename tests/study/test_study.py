@@ -36,7 +36,7 @@ def test_a_method_without_a_discriminator_is_part_of_the_grid_beside_it():
 
 def test_what_is_left_counts_a_run_once_with_the_first_experiment(tmp_path):
     store = results.Store(tmp_path)
-    found = {share.name: share for share in study.shares(store)}
+    found = {share.name: share for share in study.shares(store, store.rows())}
     first, second = found["main_table"], found["temperature"]
     assert len(first.to_train) == 950 and second.missing and not second.to_train
     assert all(share.missing == share.runs for share in found.values())
@@ -44,7 +44,7 @@ def test_what_is_left_counts_a_run_once_with_the_first_experiment(tmp_path):
     assert len(every) == len(set(every)) == len({run.key for share in found.values() for run in share.runs})
     traced = [run for run in first.runs if experiments.wants_trace(run)]
     store.add([row(run) for run in first.runs])
-    found = {share.name: share for share in study.shares(store)}
+    found = {share.name: share for share in study.shares(store, store.rows())}
     assert found["main_table"].to_train == traced == found["main_table"].missing, "a trace is missing"
     assert not any(run.method == "dw_negatives" for run in found["temperature"].missing)
 
@@ -71,5 +71,6 @@ def test_a_study_trains_what_is_missing_and_says_how_much_is_there(tmp_path, mon
     assert study.frame.empty and study.seeds == 0 and not study.traces()
     trained = Study("effective_temperature", "smoke", True, "cpu", seeds=1)
     assert trained.seeds == 1 and len(trained.traces()) == 1 and len(trained.selected()) == 1
-    assert trained.counted() == "Preset smoke: 1 of 1 runs exist, on cpu in float32; 1 of 1 seeds are complete."
+    assert trained.counted() == "Preset smoke: 1 of 1 seeds are complete, trained on cpu in float32."
+    assert Study("fresh", "smoke").counted() == "Preset smoke: no run is asked for yet."
     assert "no number means anything" in capsys.readouterr().out
