@@ -37,9 +37,8 @@ def check_parameters(cells: Sequence[str]) -> None:
         if source.lstrip().startswith(INJECTED):
             known = assigned_names(before)
             for name in sorted(assigned_names(source) - known):
-                raise ValueError(
-                    f"unknown parameter {name!r}{closest(name, known)}: this chapter takes {', '.join(sorted(known))}."
-                )
+                taken = ", ".join(sorted(known))
+                raise ValueError(f"unknown parameter {name!r}{closest(name, known)}: this chapter takes {taken}.")
 
 
 def start(cells: Sequence[str]) -> None:
@@ -117,7 +116,7 @@ class Table:
     def html(self) -> str:
         """The table as HTML, in a box that scrolls by itself; `_static/narrow.css` styles it."""
         if self.frame.empty:
-            return f"<p>{html.escape(self.caption)} Not yet run.</p>"
+            return f"<p>{html.escape(self.caption.rstrip('.') + ': not' if self.caption else 'Not')} yet run.</p>"
         heads = "".join(f"<th>{html.escape(str(name))}</th>" for name in self.frame)
         lines = []
         for line in range(len(self.frame)):

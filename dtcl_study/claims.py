@@ -12,6 +12,7 @@ unless said.
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -219,9 +220,8 @@ def _shortfall(e: Evidence, method: str) -> tuple[str, pd.Series]:
         for seed in table:
             best = int(table.drop(columns=seed).mean(axis=1).to_numpy().argmax())
             found[seed] = table[seed].iloc[best] - table[seed].iloc[place]
-    return f"Test-OOD: the configuration best on the other seeds over the selected one, {title(method)}", pd.Series(
-        found, dtype=float
-    )
+    label = f"Test-OOD: the configuration best on the other seeds over the selected one, {title(method)}"
+    return label, pd.Series(found, dtype=float)
 
 
 def on_average(e: Evidence) -> Differences:
@@ -352,10 +352,10 @@ class Verdict:
 
     @property
     def counts(self) -> str:
-        """Such as "8 for, 1 open, 0 against"."""
+        """Such as "8 for, 1 open, 0 against"; – before the claim is judged."""
         told = Counter("open" if c.state == "alike" else c.state for c in self.contrasts if c.counts)
         if self.word == NOT_YET:
-            return NOT_YET
+            return "–"
         if told["clear"] + told["not clear"]:
             return f"{told['clear']} of {told.total()} differences clear of zero"
         return f"{told['for']} for, {told['open']} open, {told['against']} against"
@@ -421,6 +421,12 @@ class Claim:
     compares: Callable[[Evidence], Differences]
     beside: Callable[[Evidence], Differences] = field(default=lambda e: iter(()))
     rule: Callable[[Sequence[Contrast]], str] = by_the_rule
+
+    @property
+    def tables(self) -> range:
+        """The numbers of the tables that make it."""
+        numbers = [int(number) for number in re.findall(r"\d+", self.where)] if self.where.startswith("Table") else [0, -1]
+        return range(numbers[0], numbers[-1] + 1)
 
     def judged(self, evidence: Evidence) -> Verdict:
         """The verdict on this claim."""

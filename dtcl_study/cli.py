@@ -272,15 +272,15 @@ def described(found: dict[str, Any]) -> list[str]:
         hours = "?" if line["core_hours"] is None else f"{line['core_hours']:.1f}"
         said.append(form.format(*counts, seeds, line["to_train"], time, hours))
     said.append(
-        "A seed is complete when every configuration has a row on it. A run that several experiments share is to train under the first."
+        "A seed is complete when every configuration has a row on it. A shared run is to train under its first experiment."
     )
     if found["seconds_an_image"] is None:
         return [*said, f"There is no telling how long the rest takes: {found['pace_of']}."]
     epoch = found["seconds_an_image"] * Protocol().split_sizes[0]
     said.append(
-        f"Time left is for one process on {found['device']}, core-hours are that times its threads (--shard splits them),"
+        f"Time left is for one process on {found['device']}; core-hours are that times its threads (--shard splits them)."
     )
-    return [*said, f"at {epoch:.3g} s a run-epoch: {found['pace_of']}."]
+    return [*said, f"A run-epoch takes {epoch:.3g} s: {found['pace_of']}."]
 
 
 # --- audit, check, benchmark ------------------------------------------------------------------------------------------
@@ -359,8 +359,10 @@ def freeze(options: argparse.Namespace) -> int:
 
 
 def reproduce(options: argparse.Namespace) -> int:
-    """Print a table or a claim of the paper, reported beside measured."""
+    """Print a table of the paper, reported beside measured, with the verdicts on what it claims; or a claim with its contrasts."""
     import pandas as pd
+
+    from . import claims
 
     asked = re.fullmatch(r"\s*(table|claim)\s*(\d+)\s*", " ".join(options.what), re.IGNORECASE)
     if asked is None:
@@ -370,13 +372,14 @@ def reproduce(options: argparse.Namespace) -> int:
         from . import tables
 
         twin = tables.twin_of(number)
-        more = {"caption": twin.caption, "seeds": twin.seeds}
+        evidence = claims.Evidence()
+        verdicts = {f"claim {c.number}": c.judged(evidence).word for c in claims.CLAIMS if number in c.tables}
+        more = {"caption": twin.caption, "seeds": twin.seeds, "verdicts": verdicts}
         heading = f"Table {number}: {twin.caption} Measured: {twin.seeds}."
+        heading += "".join(f"\n{name.capitalize()}: {word}." for name, word in verdicts.items())
         found = twin.frame.rename(columns={"mean": "measured"})
         found["difference"] = found.measured - found.reported
     else:
-        from . import claims
-
         verdict = claims.judged(number)
         more = {"says": claims.CLAIMS[number - 1].says, "verdict": verdict.word, "counts": verdict.counts}
         heading = f"Claim {number}: {more['says']}\nVerdict: {verdict.word} ({verdict.counts})"

@@ -262,7 +262,7 @@ class Experiment:
                 name for name, value in (("seeds", seeds), ("sigma", sigma), ("tau_alpha", tau_alpha)) if value is not None
             ]:
                 raise ValueError(
-                    f"the runs of {self.name} are listed one by one: {given[0]} cannot be changed in the preset paper."
+                    f"the runs of {self.name} are listed one by one: {given[0]} is not to be changed in preset paper."
                 )
             return [run for run in self.listed(shared) if run.method in chosen]
         settings = [setting for setting in self.settings(preset) if setting["method"] in chosen]
@@ -291,9 +291,8 @@ class Experiment:
         names = [m.strip() for m in methods.split(",")] if isinstance(methods, str) else list(methods)
         for name in names:
             if name not in self.methods:
-                raise ValueError(
-                    f"unknown method {name!r}{closest(name, self.methods)}: the methods are {', '.join(self.methods)}."
-                )
+                known = ", ".join(self.methods)
+                raise ValueError(f"unknown method {name!r}{closest(name, self.methods)}: the methods are {known}.")
         if not names:
             raise ValueError("methods must name at least one method.")
         return {*names}

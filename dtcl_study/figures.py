@@ -177,6 +177,7 @@ def along_sigma(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequence[st
         _chance(axis, "y")
         _stripes(axis, len(spreads))
         axis.set_title(METRIC_TITLES[metric], loc="left")
+        axis.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
         axis.grid(axis="x", visible=False)
         if rows.empty:
             _not_yet(axis, titled=True)

@@ -94,6 +94,7 @@ class Candidate:
 
     @cached_property
     def protocol(self) -> Protocol:
+        """`BASE` with the changes."""
         return Protocol(**{**BASE, **self.changes})
 
     def run(self, configuration: Configuration, seed: int, sized: Protocol | None = None) -> Run:
@@ -284,6 +285,7 @@ class Comparison:
 
     @property
     def n(self) -> int:
+        """How many seeds they are compared on."""
         return next(iter(self.found.values())).validation.shape[1]
 
     @cached_property

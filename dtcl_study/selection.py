@@ -54,12 +54,8 @@ def select(frame: pd.DataFrame, label_fraction: float = FRACTION) -> pd.DataFram
     Returns:
         A line a context: the columns of `CONFIGURATION`, mean `validation` and `n` seeds.
     """
-    found = (
-        validation(frame, label_fraction)
-        .agg(["mean", "count"], axis=1)
-        .rename(columns={"mean": "validation", "count": "n"})
-        .reset_index()
-    )
+    means = validation(frame, label_fraction).agg(["mean", "count"], axis=1)
+    found = means.rename(columns={"mean": "validation", "count": "n"}).reset_index()
     best = found.sort_values("validation", ascending=False, kind="stable").drop_duplicates(list(CONTEXT))
     return in_order(best.sort_index())
 
@@ -124,10 +120,8 @@ def freeze(name: str, frame: pd.DataFrame, folder: Path) -> Path:
     if frame.empty:
         raise ValueError("no seed is complete, so nothing can be selected.")
     plain = frame[(frame.sigma == SIGMA) & (frame.discriminator != "batch")]
-    if len(plain) and plain.seed.nunique() < SEEDS:
-        raise ValueError(
-            f"at sigma {SIGMA:g} a selection is frozen on {SEEDS} complete seeds, and there are {plain.seed.nunique()}."
-        )
+    if len(plain) and (count := plain.seed.nunique()) < SEEDS:
+        raise ValueError(f"at sigma {SIGMA:g} a selection is frozen on {SEEDS} complete seeds, and there are {count}.")
     chosen = select(frame)[list(CONFIGURATION)].to_dict("records")
     held = {(c["method"], c["sigma"], c.get("discriminator")) for selection in frozen() for c in selection["configurations"]}
     settings = [{key: value for key, value in line.items() if value is not None and value == value} for line in chosen]

@@ -49,7 +49,7 @@ PAIRS = {"same_domain": "#0E5E63", "cross_domain": "#7FC9CC"}  # negatives of th
 WIDTH = 4.8  # inches of a figure: it is shown as wide as the text, on a telephone on 366 pixels
 SMALL = 7.0  # points of the smallest letters: 7.4 pixels there, 15 on 750
 METRIC_TITLES = {name: f"{short} accuracy" for name, short in experiments.SHORT.items()}
-SPLIT_TITLES = {"train": "Train", "validation": "Validation", "test_id": "Test-ID", "test_ood": "Test-OOD"}
+SPLIT_TITLES = {"train": "Train", **{split: experiments.SHORT[split] for split in ("validation", "test_id", "test_ood")}}
 RC = {
     "figure.dpi": 120,
     **dict.fromkeys(("figure.facecolor", "savefig.facecolor"), "white"),

@@ -196,9 +196,7 @@ def temperature_table(number: int, rows: pd.DataFrame) -> Twin:
     columns = [Column(f"tau_beta {b:g}", metric, {"tau_beta": b}) for b in TAU_BETAS]
     lines = [Line(f"{a:g}", {"tau_alpha": a}) for a in TAU_ALPHAS]
     paper = reported.temperature_tables()
-    caption = (
-        f"Table {number}: {SHORT[metric]} accuracy of {title(method)}, sigma 50, 1 % of the labels. Bold: best for a tau_beta."
-    )
+    caption = f"{SHORT[metric]} accuracy of {title(method)}, sigma 50, 1 % of the labels. Bold: best for a tau_beta."
     return twin(caption, lines, columns, mine, paper[paper.method == method])
 
 

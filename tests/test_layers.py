@@ -154,7 +154,7 @@ def test_the_table_of_modules_names_each_where_it_lies():
     assert named == {name for name, path in PATHS.items() if name.startswith("dtcl_core.") and path.stem != "__init__"}
 
 
-def test_the_study_names_its_modules_in_their_order():
+def test_the_study_names_its_modules():
     named = re.findall(r"`(\w+)`", ast.get_docstring(ast.parse(PATHS["dtcl_study"].read_text())))
     modules = {name.partition(".")[2] for name in PATHS if name.startswith("dtcl_study.")} - {"__main__"}
     assert modules <= {*named}

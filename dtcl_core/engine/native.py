@@ -222,6 +222,7 @@ class Library:
 
 
 def source() -> str:
+    """The text of native.cpp."""
     return (resources.files("dtcl_core.engine") / "native.cpp").read_text(encoding="utf-8")
 
 
@@ -286,6 +287,7 @@ def cache_folder() -> Path:
 
 
 def digest(content: bytes) -> str:
+    """24 hexadecimal digits of a SHA-256."""
     return hashlib.sha256(content).hexdigest()[:24]
 
 

@@ -48,6 +48,7 @@ class TemperatureRecorder:
         self.counts.view(-1).scatter_add_(0, place.flatten(), each.flatten().long())
 
     def end_epoch(self) -> None:
+        """Keep the counts of an epoch, and count anew."""
         self.epochs.append(self.counts.clone())
         self.counts.zero_()
 

@@ -34,6 +34,7 @@ class Stream(NamedTuple):
 
 
 def stream_of(run: Run) -> Stream:
+    """The stream of images that a run sees."""
     return Stream(run.seed, run.sigma, ALL_METHODS[run.method].jitter)
 
 

@@ -154,6 +154,7 @@ class Trunk:
             )
 
     def sums(self, sight: Sight, runs: int) -> Tensor:
+        """Scratch for the sums of each chunk, float64 [runs, chunks, 2 * widest]."""
         return torch.empty(runs, self.library.chunks(len(sight.padded)), 2 * max(self.widths), dtype=torch.float64)
 
     def train(

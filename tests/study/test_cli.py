@@ -382,7 +382,9 @@ def grid(tmp_path, monkeypatch):
 
 def test_a_table_is_printed_reported_beside_measured(grid, capsys):
     assert cli.main(["reproduce", "table", "1"]) == 0
-    heading, names, *lines = capsys.readouterr().out.splitlines()
+    heading, *verdicts, names = (out := capsys.readouterr().out.splitlines())[:6]
+    lines = out[6:]
+    assert verdicts == [f"Claim {number}: not judged yet." for number in (1, 2, 3, 4)]
     assert (
         heading.startswith("Table 1: Accuracy with 1 % of the labels at sigma 50.")
         and heading.endswith("Measured: 2 seeds.")
@@ -396,7 +398,10 @@ def test_a_table_is_printed_reported_beside_measured(grid, capsys):
     assert first["n"] == 2 and first["measured"] == pytest.approx(0.755) and first["low"] < 0.755 < first["high"]
     assert cli.main(["reproduce", "Table 1", "--format", "latex"]) == 0
     latex = capsys.readouterr().out
-    assert re.match(r"% Table 1: .*\n\\begin\{tabular\}\{lllllllll\}\n", latex) and latex.count("test\\_ood") == 7
+    assert (
+        re.match(r"% Table 1: .*\n(% Claim \d: not judged yet\.\n){4}\\begin\{tabular\}\{lllllllll\}\n", latex)
+        and latex.count("test\\_ood") == 7
+    )
 
 
 def test_a_claim_is_printed_with_its_contrasts_and_verdict(grid, capsys):
