@@ -113,7 +113,7 @@ class Protocol(Checked):
     # --- data ---------------------------------------------------------------------------------------------------
     # Paper (appendix E); its main text says 23,100 images, which MNIST's 11,552 threes and fives cannot give.
     split_sizes: tuple[int, ...] = numbers((6930, 1154, 1154, 2310), low=2, length=4)
-    # open: clipping keeps a colour near its mean; a cast to uint8 would wrap 256 to black; floats would need neither.
+    # open, chosen by the rule of `dtcl_study.left_open`: clipping keeps a colour near its mean; a cast to uint8 would wrap 256 to black; floats would need neither.
     color_clipping: str = choice("clip", "wrap", "none")
     # open: plain random splits; stratifying by digit moves a class share by about half a percent.
     stratified_splits: bool = choice(False, True)
@@ -121,7 +121,7 @@ class Protocol(Checked):
     input_normalization: str = choice("none", "half")
 
     # --- views --------------------------------------------------------------------------------------------------
-    # open: RandomResizedCrop() is named without arguments, so torchvision's own, which may cut a digit to 8 x 8 pixels.
+    # open, chosen by the rule: RandomResizedCrop() is named without arguments; torchvision's own cuts a digit to 8 x 8 pixels.
     crop_scale: tuple[float, float] = numbers((0.08, 1.0), low=1e-3, high=1.0, length=2)
     # open: torchvision's default.
     crop_ratio: tuple[float, float] = numbers((0.75, 1.3333333333333333), low=1e-3, length=2)
@@ -143,7 +143,7 @@ class Protocol(Checked):
     kernel_size: int = number(3, low=1, high=27)
     # open: strided convolutions cost a quarter of convolution then pooling.
     downsampling: str = choice("stride", "max_pool", "average_pool")
-    # open: a stand-in until the rule of `dtcl_study.left_open` chooses; each unit alone as nn.Dropout does, or whole channels as
+    # open, chosen by the rule: a rate; each unit alone as nn.Dropout does, or whole channels as
     # nn.Dropout2d.
     dropout: float = number(0.1, high=0.95)
     dropout_kind: str = choice("element", "channel")
@@ -170,13 +170,13 @@ class Protocol(Checked):
     epoch_selection: str = choice("last")
 
     # --- domain discriminator -----------------------------------------------------------------------------------
-    # open: solved to its optimum, or that many full-batch Adam steps from zero at each fit.
+    # open, chosen by the rule: solved to its optimum, or that many full-batch Adam steps from zero at each fit.
     discriminator_fit: str = choice("newton", "adam")
     discriminator_steps: int = number(100, low=1)
     discriminator_learning_rate: float = number(0.01, above=True)
     # open: scikit-learn's default penalty (l2 = 1/C = 1); it sets how sharp w is.
     discriminator_l2: float = number(1.0, above=True)
-    # open: fitted on clean images in evaluation mode, the embedding that the probes see.
+    # open, chosen by the rule: clean images in evaluation mode, the embedding that the probes see, or views in training mode.
     discriminator_inputs: str = choice("clean", "augmented")
     discriminator_mode: str = choice("eval", "train")
     # open: the embedding is used as it is.

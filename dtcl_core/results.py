@@ -245,10 +245,7 @@ class Store:
         best: dict[str, tuple[tuple, dict[str, Any]]] = {}
         self.conflicts = {}
         for shard in sorted(self.rows_path.glob("*.jsonl")):
-            rows, warned = self._shard(shard)
-            for message in warned:
-                warnings.warn(message, stacklevel=2)
-            for row in rows:
+            for row in self._shard(shard):
                 made = datetime.fromisoformat(row["provenance"]["created"])
                 age = (made if made.tzinfo else made.replace(tzinfo=timezone.utc)).timestamp()
                 rank = (row["status"] != "ok", age, row["digest"], shard.name)
@@ -278,13 +275,16 @@ class Store:
 
     def shard(self, name: str) -> list[dict[str, Any]]:
         """All sound rows of one shard, in its order, whether or not they win."""
-        return list(self._shard(self.rows_path / name)[0])
+        return list(self._shard(self.rows_path / name))
 
-    def _shard(self, shard: Path) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
+    def _shard(self, shard: Path) -> tuple[dict[str, Any], ...]:
         try:
-            return parsed_shard(shard.name, shard.read_bytes())
+            rows, warned = parsed_shard(shard.name, shard.read_bytes())
         except OSError as error:
-            return (), (f"{shard.name} is left out: {error.strerror}",)
+            rows, warned = (), (f"{shard.name} is left out: {error.strerror}",)
+        for message in warned:
+            warnings.warn(message, stacklevel=3)
+        return rows
 
     def missing(
         self, runs: Iterable[Run], traced: Callable[[Run], bool] = lambda run: False, present: Collection[str] | None = None

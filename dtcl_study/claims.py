@@ -344,6 +344,7 @@ class Verdict:
     number: int
     word: str  # "holds", "partly", "open", "fails" or `NOT_YET`
     contrasts: list[Contrast]
+    waits: str = ""  # for what, if it is not judged yet
 
     @property
     def said(self) -> str:
@@ -352,10 +353,10 @@ class Verdict:
 
     @property
     def counts(self) -> str:
-        """Such as "8 for, 1 open, 0 against"; – before the claim is judged."""
+        """Such as "8 for, 1 open, 0 against"; before the claim is judged, what it waits for."""
         told = Counter("open" if c.state == "alike" else c.state for c in self.contrasts if c.counts)
         if self.word == NOT_YET:
-            return "–"
+            return self.waits
         if told["clear"] + told["not clear"]:
             return f"{told['clear']} of {told.total()} differences clear of zero"
         return f"{told['for']} for, {told['open']} open, {told['against']} against"
@@ -430,11 +431,11 @@ class Claim:
 
     def judged(self, evidence: Evidence) -> Verdict:
         """The verdict on this claim."""
-        contrasts = states(self.compares(evidence))
+        contrasts, beside = states(self.compares(evidence)), states(self.beside(evidence), counts=False)
         rows = self.seeds in ("grid", "fresh")
         whole = evidence.settled and (self.seeds == "fresh" or evidence.seeds_behind(self.chapter) >= SEEDS)
         if rows and not whole:
-            contrasts = [c._replace(state=NOT_YET) for c in contrasts]
+            contrasts, beside = ([c._replace(state=NOT_YET) for c in found] for found in (contrasts, beside))
         word = self.rule(contrasts)
         if self.rule is no_trend:  # for and against what? a difference is clear of zero, or it is not
             clear = {True: "clear", False: "not clear"}
@@ -442,7 +443,8 @@ class Claim:
                 c if c.state == NOT_YET else c._replace(state=clear[not c.interval.low <= 0 <= c.interval.high])
                 for c in contrasts
             ]
-        return Verdict(self.number, word, contrasts + states(self.beside(evidence), counts=False))
+        waits = f"its {self.seeds} seeds are to be trained" if evidence.settled else "the settings are to be chosen"
+        return Verdict(self.number, word, contrasts + beside, waits if word == NOT_YET else "")
 
 
 CLAIMS = (

@@ -272,7 +272,7 @@ def described(found: dict[str, Any]) -> list[str]:
         hours = "?" if line["core_hours"] is None else f"{line['core_hours']:.1f}"
         said.append(form.format(*counts, seeds, line["to_train"], time, hours))
     said.append(
-        "A seed is complete when every configuration has a row on it. A shared run is to train under its first experiment."
+        "A seed is complete when every configuration has a row on it. A shared run that is missing is to train in the first only."
     )
     if found["seconds_an_image"] is None:
         return [*said, f"There is no telling how long the rest takes: {found['pace_of']}."]
@@ -373,7 +373,7 @@ def reproduce(options: argparse.Namespace) -> int:
 
         twin = tables.twin_of(number)
         evidence = claims.Evidence()
-        verdicts = {f"claim {c.number}": c.judged(evidence).word for c in claims.CLAIMS if number in c.tables}
+        verdicts = {f"claim {c.number}, on {c.seeds} seeds": c.judged(evidence).word for c in claims.CLAIMS if number in c.tables}
         more = {"caption": twin.caption, "seeds": twin.seeds, "verdicts": verdicts}
         heading = f"Table {number}: {twin.caption} Measured: {twin.seeds}."
         heading += "".join(f"\n{name.capitalize()}: {word}." for name, word in verdicts.items())

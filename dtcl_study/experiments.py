@@ -261,9 +261,7 @@ class Experiment:
             if given := [
                 name for name, value in (("seeds", seeds), ("sigma", sigma), ("tau_alpha", tau_alpha)) if value is not None
             ]:
-                raise ValueError(
-                    f"the runs of {self.name} are listed one by one: {given[0]} is not to be changed in preset paper."
-                )
+                raise ValueError(f"the runs of {self.name} are listed one by one: {given[0]} cannot be changed in preset paper.")
             return [run for run in self.listed(shared) if run.method in chosen]
         settings = [setting for setting in self.settings(preset) if setting["method"] in chosen]
         if sigma is not None:

@@ -102,8 +102,10 @@ class Study:
 
     @property
     def progress(self) -> str:
-        """How many of the seeds asked for are complete: "2 of 5 seeds"."""
-        return f"{self.seeds} of {len({run.seed for run in self.runs})} seeds"
+        """How many of the seeds asked for are complete, in the grid that lacks most: "2 of 5 seeds"."""
+        asked = {name: len(seeds) for name, seeds in _grids(self.runs).items()}
+        last = min(asked, key=lambda name: self.counts[name] / asked[name], default=None)
+        return "0 of 0 seeds" if last is None else f"{self.counts[last]} of {asked[last]} seeds"
 
     @cached_property
     def counts(self) -> dict[tuple[float, str | None], int]:
@@ -118,13 +120,12 @@ class Study:
         """How many seeds are complete, on what they were trained, and how many of their runs diverged, in a line or two."""
         if not self.runs:
             return f"Preset {self.preset}: no run is asked for yet."
-        rows, most = self.complete, max(self.counts.values(), default=0)
-        others = f", in some grids {most}" if most > self.seeds else ""
+        rows, everywhere = self.complete, " in every grid" * (len(self.counts) > 1)
         kinds = sorted({f"{d} in {p}" for d, p in zip(rows.device, rows.precision)})
         on = f", trained on {' and '.join(kinds)}{': compared as if alike' if len(kinds) > 1 else ''}" if kinds else ""
         diverged = rows[rows.status == "diverged"].key.nunique()
-        more = f"\n{diverged} runs diverged: they count as chance, {CHANCE}." if diverged else ""
-        return f"Preset {self.preset}: {self.progress} are complete{others}{on}.{more}"
+        more = f"\nRuns that diverged: {diverged}. They count as chance, {CHANCE}." if diverged else ""
+        return f"Preset {self.preset}: {self.progress} are complete{everywhere}{on}.{more}"
 
 
 def _grids(runs: Sequence[Run]) -> dict[tuple[float, str | None], dict[int, list[Run]]]:

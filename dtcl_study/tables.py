@@ -27,7 +27,7 @@ from .study import Study
 ACCURACIES = (OOD, ID, DOMAIN)
 Where = Mapping[str, Any]  # values of columns of rows
 NOT_RUN = "not yet run"
-MARKS = "* the paper's methods; † oracle, not compared. Bold: best value, † left out."
+MARKS = "* the paper's methods; † oracle, not compared."
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,10 @@ class Twin:
         most = max((i.n for i in self.measured.values()), default=0)
         how = [NOT_RUN, "one seed"][most] if most < 2 else f"our mean over {self.seeds} with its 95 % interval"
         marks = f" {MARKS}" if any(line.mark for line in self.lines) else ""
-        return Table(pd.DataFrame(records), f"{self.caption} Reported: by the paper. Measured: {how}.{marks}", bold, small)
+        best = "the better of a method's two" if any(line.group for line in self.lines) else "best of a column"
+        near = ", of D-Test-ID nearest one half" if DOMAIN in {column.metric for column in self.columns} else ""
+        said = f"{self.caption} Reported: by the paper. Measured: {how}.{marks} Bold: {best}{near}."
+        return Table(pd.DataFrame(records), said, bold, small)
 
 
 def twin(caption: str, lines: Sequence[Line], columns: Sequence[Column], rows: pd.DataFrame, paper: pd.DataFrame) -> Twin:
@@ -196,7 +199,7 @@ def temperature_table(number: int, rows: pd.DataFrame) -> Twin:
     columns = [Column(f"tau_beta {b:g}", metric, {"tau_beta": b}) for b in TAU_BETAS]
     lines = [Line(f"{a:g}", {"tau_alpha": a}) for a in TAU_ALPHAS]
     paper = reported.temperature_tables()
-    caption = f"{SHORT[metric]} accuracy of {title(method)}, sigma 50, 1 % of the labels. Bold: best for a tau_beta."
+    caption = f"{SHORT[metric]} accuracy of {title(method)}, sigma 50, 1 % of the labels."
     return twin(caption, lines, columns, mine, paper[paper.method == method])
 
 
@@ -210,7 +213,7 @@ def table_9(rows: pd.DataFrame, sigmas: Sequence[float] = SIGMAS) -> Twin:
     where = {"label_fraction": 0.01}
     columns = [Column(f"{SHORT[m]}, sigma {s:g}", m, {**where, "sigma": s}) for m in ACCURACIES for s in sigmas]
     return twin(
-        "Accuracy by discriminator and spread, 1 % of the labels. Bold: the better of a method's two.",
+        "Accuracy by discriminator and spread, 1 % of the labels.",
         lines,
         columns,
         rows,

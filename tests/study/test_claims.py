@@ -109,7 +109,7 @@ def test_nothing_is_said_before_the_fresh_seeds_are_there():
     for claim in CLAIMS:
         if claim.number in FRESH:
             verdict = claim.judged(evidence)
-            assert (verdict.word, verdict.counts) == (claims.NOT_YET, "–")
+            assert (verdict.word, verdict.counts) == (claims.NOT_YET, "its fresh seeds are to be trained")
     assert claims.judged(1, evidence).said == "Not judged yet"
 
 
@@ -124,6 +124,12 @@ def test_same_domain_stands_beside_claim_2_and_decides_nothing():
     verdict = claims.judged(2, MadeUp(papers))
     beside = [c for c in verdict.contrasts if not c.counts]
     assert {c.state for c in beside} == {"against"} and verdict.word == "holds" and verdict.counts == "6 for, 0 open, 0 against"
+
+
+def test_the_other_spreads_stand_beside_claim_5_and_decide_nothing():
+    beside = [c for c in claims.judged(5, MadeUp(papers)).contrasts if not c.counts]
+    assert len(beside) == 20 and all("sigma 0" in c.label or "sigma 25" in c.label for c in beside)
+    assert not any(c.label.startswith("Test-OOD") for c in beside)
 
 
 def test_a_contrast_is_for_open_alike_or_against_by_its_interval():
@@ -240,7 +246,10 @@ def test_temperatures_start_low_and_converge(first, last, word):
 def test_no_verdict_rests_on_a_stand_in():
     evidence = MadeUpGrid(of_the_grid)
     evidence.settled = False
-    assert {claims.judged(n, evidence).word for n in (1, 7, 8, 11, 14)} == {claims.NOT_YET}
+    for number in (1, 2, 5, 7, 8, 11, 14):
+        verdict = claims.judged(number, evidence)
+        assert verdict.word == claims.NOT_YET and verdict.counts == "the settings are to be chosen"
+        assert {c.state for c in verdict.contrasts} == {claims.NOT_YET}, "nor what stands beside"
     assert {claims.judged(n, evidence).word for n in (12, 13)} == {"holds"}
 
 

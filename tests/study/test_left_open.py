@@ -154,5 +154,5 @@ def test_the_experiment_asks_for_all_that_the_rule_needs_whatever_the_stage(monk
     assert asked == left_open.asked(Protocol()) and {run.seed for run in asked} == {*range(100, 108)}
     assert {run.method for run in asked} == {"standard", "same_domain", "mmd", "dann", "color_jitter", "dw_negatives", "dw_pairs"}
     for options in ({"seeds": 2}, {"sigma": 25}, {"tau_alpha": 0.1}):
-        with pytest.raises(ValueError, match="is not to be changed in preset paper"):
+        with pytest.raises(ValueError, match="cannot be changed in preset paper"):
             experiment.runs("paper", **options)
