@@ -242,6 +242,20 @@ def test_a_chapter_without_any_run_still_renders(path, tmp_path, monkeypatch):
     assert REPORTED_BY.get(path.stem, "") in printed
 
 
+@pytest.mark.parametrize(
+    ("chapter", "told"),
+    [
+        ("sigma_ablation", "its fresh seeds are to be trained"),
+        ("effective_temperature", "(its grid seeds are to be trained). 0 of 5 runs have recorded"),
+        ("temperature", "(its grid seeds are to be trained). 0 of 5 seeds are complete"),
+    ],
+)
+def test_a_chapter_says_what_its_verdict_waits_for(chapter, told, tmp_path, monkeypatch):
+    whole_study.settled(monkeypatch.setattr)
+    printed, _ = perform(ROOT / f"book/{chapter}.ipynb", tmp_path, monkeypatch)
+    assert told in printed and "settings are to be chosen" not in printed
+
+
 @pytest.mark.parametrize("path", [p for p in CHAPTERS if p not in EXPERIMENTS], ids=lambda p: p.stem)
 def test_other_chapters_take_other_parameters(path, tmp_path, monkeypatch):
     others = {"speed": {"device": "cuda"}, "adding_a_method": {"tau": 0.2}}
