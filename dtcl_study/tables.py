@@ -77,14 +77,14 @@ class Twin:
     measured: dict[tuple[int, int], Interval]
 
     def best(self, values: Mapping[tuple[int, int], float], column: int) -> set[int]:
-        """The lines with the best of some values in a column, in each group of lines."""
+        """The lines with the best of some values in a column, in each group of lines that has two or more."""
         near = self.columns[column].metric == DOMAIN
         best: dict[str, list[tuple[float, int]]] = {}
         for i, line in enumerate(self.lines):
             value = values.get((i, column), math.nan)
             if line.competes and not math.isnan(value):
                 best.setdefault(line.group, []).append((abs(value - 0.5) if near else -value, i))
-        return {i for found in best.values() for value, i in found if value == min(found)[0]}
+        return {i for found in best.values() for value, i in found if len(found) > 1 and value == min(found)[0]}
 
     @property
     def frame(self) -> pd.DataFrame:

@@ -61,6 +61,13 @@ def test_the_best_is_bold_and_the_oracle_is_aside():
     assert len(bold) == 6
 
 
+def test_in_table_9_the_better_of_a_methods_two_is_bold_as_in_the_paper():
+    twin = tables.table_9(selected().iloc[:0], [50.0])
+    best = [sorted(twin.best(twin.reported, j)) for j in range(3)]
+    assert best == [[0, 2], [1, 2], [1, 2]], "the paper's bold ones in its first two, nearest one half in the last"
+    assert twin.best({(0, 0): 0.9, (2, 0): 0.5, (3, 0): 0.5}, 0) == {2, 3}, "a tie is bold twice, one alone not at all"
+
+
 def test_a_cell_without_rows_is_a_dash_and_n_is_told():
     table = tables.table_1(selected().iloc[:0]).table("method")
     assert set(table.frame["Training colours (Test-ID)"][1::2]) == {"–"} and "not yet run" in table.caption
