@@ -172,4 +172,4 @@ def test_a_replicate_has_a_key_of_its_own_and_the_first_has_that_of_before():
     again = dataclasses.replace(run, replicate=1)
     assert len({run.key, again.key, dataclasses.replace(run, replicate=2).key}) == 3
     assert Run.from_dict(again.to_dict()) == again and "replicate=1" in str(again)
-    assert again.training == again, "it is trained"
+    assert again.training.replicate == 1, "it is trained"

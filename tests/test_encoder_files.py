@@ -41,7 +41,7 @@ def test_files_that_name_runs_by_one_draw_of_labels_are_read(written):
     runs, encoder, entry, folder = written
     with np.load(folder / entry["file"]) as arrays:
         content = dict(arrays)
-    content["keys"] = np.array([with_draws(run, label_draws=1).key for run in runs])
+    content["keys"] = np.array([with_draws(run.training, label_draws=1).key for run in runs])
     np.savez(folder / "old.npz", **content)
     name = encoder_files.hashlib.sha256((folder / "old.npz").read_bytes()).hexdigest()[:24] + ".npz"
     (folder / "old.npz").rename(folder / name)

@@ -17,7 +17,7 @@ from dtcl_core.results import Store
 @pytest.fixture
 def trained(tiny, tmp_path):
     """A store with a stack of two runs, one probed in two ways, and the runs."""
-    protocol = replace(tiny, epochs=1, channels=(16, 16, 16), label_draws=3)
+    protocol = replace(tiny, epochs=1, channels=(16, 16, 16), label_draws=3, domain_probe_data="train")
     runs = [Run("standard", 0.1, protocol=protocol), Run("dw_pairs", 0.1, 0.1, protocol=protocol)]
     runs.append(replace(runs[0], protocol=replace(protocol, label_draws=1)))
     store = Store(tmp_path)

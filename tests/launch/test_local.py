@@ -42,7 +42,7 @@ def test_a_stack_keeps_its_runs_while_others_finish(all_methods, tmp_path, monke
         monkeypatch.setattr(Store, "missing", lambda self, runs, traced, n=finished: [r for s in cut[n:] for r in s])
         with pytest.raises(pretrain.Interrupted):
             local.compute(all_methods, Store(tmp_path), "cpu", stack_size=5, quiet=True)
-        assert seen[-1] == {r.key for r in cut[finished]}
+        assert seen[-1] == {r.training.key for r in cut[finished]}
 
 
 def test_what_runs_is_said_once_for_each_way(all_methods, monkeypatch):

@@ -424,6 +424,7 @@ def test_only_what_the_paper_has_is_reproduced(what, grid, capsys):
 def test_a_selection_is_frozen_once_on_complete_seeds(grid, monkeypatch, capsys):
     (grid / "frozen").mkdir()
     monkeypatch.setattr(cli, "HERE", grid)
+    monkeypatch.setattr(left_open, "CHOSEN", None)
     assert cli.main(["freeze", "main", "main_table"]) == 2 and "are not chosen yet" in capsys.readouterr().err
     monkeypatch.setattr(left_open, "CHOSEN", {})
     assert cli.main(["freeze", "main", "main_table"]) == 2 and "on 5 complete seeds, and there are 2" in capsys.readouterr().err

@@ -77,6 +77,7 @@ def test_other_seeds_select_by_the_bootstrap():
 
 def test_what_is_frozen_is_what_is_selected_and_is_never_changed(tmp_path, monkeypatch):
     rows = frame(standard(sigma=25.0), by_table(VALUES))
+    monkeypatch.setattr(left_open, "CHOSEN", None)
     with pytest.raises(ValueError, match="are not chosen yet"):
         selection.freeze("sigma_25", rows, tmp_path)
     monkeypatch.setattr(left_open, "CHOSEN", {})
