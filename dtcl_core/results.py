@@ -13,9 +13,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -46,7 +48,7 @@ PROVENANCE: dict[str, type | tuple[type, ...]] = {
 }  # fmt: skip
 ROUNDING = 1e-9  # metrics of one run that differ by more are two results
 UNREADABLE = (ValueError, RecursionError, OverflowError, OSError)  # what a damaged file may raise while it is read
-_sound_shards: dict[tuple[str, bytes], tuple[dict[str, Any], ...]] = {}  # their rows, by name and content
+KEY = re.compile('"key": "([^"]*)"')  # as `Store.add` writes it
 FRACTIONS = tuple(str(fraction) for fraction in LABEL_FRACTIONS)
 
 
@@ -120,8 +122,9 @@ def fixed(parsed: dict[str, Any]) -> Fixed:
     return Fixed(parsed)
 
 
+@cache
 def sound_row(line: str) -> dict[str, Any] | None:
-    """The row of a line; None for one of another `REVISION`, whose numbers mean something else.
+    """The row of a line, parsed once a process; None for one of another `REVISION`, whose numbers mean something else.
 
     Raises:
         ValueError: for a line that cannot be trusted.
@@ -155,25 +158,25 @@ def shard_name(text: str) -> str:
     return f"{stamp}-{content_hash(text.encode())}.jsonl"
 
 
-def parsed_shard(name: str, content: bytes) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
-    """The sound rows of a shard of this content, and what is to be warned of. One that is sound is parsed once a process."""
-    if (name, content) in _sound_shards:
-        return _sound_shards[name, content], ()
-    rows, warned = [], []
+def parsed_shard(name: str, content: bytes, keys: Collection[str] | None) -> tuple[list[dict[str, Any]], list[str]]:
+    """The sound rows of a shard of this content, and what is to be warned of; lines of keys other than `keys` are not looked at."""
+    rows: list[dict[str, Any]] = []
+    warned = []
     if Path(name).stem.rpartition("-")[2] != content_hash(content):
         why = "or was renamed (its name ends with a hash of its content); its sound lines are used"
         warned.append(f"{name} is not as it was written, {why}")
     for number, line in enumerate(content.decode("utf-8", errors="replace").splitlines(), 1):
+        named = KEY.findall(line) if keys is not None else ()
+        if not line.strip() or (len(named) == 1 and named[0] not in (keys or ())):
+            continue
         try:
-            row = sound_row(line) if line.strip() else None
+            row = sound_row(line)
         except UNREADABLE as error:
             warned.append(f"{name}, line {number} is left out: {error}")
             continue
         if row is not None:
             rows.append(Fixed({**row, "shard": name}))
-    if not warned:
-        _sound_shards[name, content] = tuple(rows)
-    return tuple(rows), tuple(warned)
+    return rows, warned
 
 
 class Store:
@@ -237,15 +240,15 @@ class Store:
             return None
         return trace
 
-    def rows(self) -> Mapping[str, dict[str, Any]]:
-        """The winning row of every key. A file is parsed once a process and its rows are shared: nothing in them can be changed.
+    def rows(self, keys: Collection[str] | None = None) -> Mapping[str, dict[str, Any]]:
+        """The winning row of every key, or of `keys`. A line is parsed once a process and shared: nothing in a row can be changed.
 
-        Lines that cannot be trusted are left out with a warning that names them, at every call.
+        Lines that cannot be trusted are left out with a warning that names them, at every call that asks for their key.
         """
         best: dict[str, tuple[tuple, dict[str, Any]]] = {}
         self.conflicts = {}
         for shard in sorted(self.rows_path.glob("*.jsonl")):
-            for row in self._shard(shard):
+            for row in self._shard(shard, keys):
                 made = datetime.fromisoformat(row["provenance"]["created"])
                 age = (made if made.tzinfo else made.replace(tzinfo=timezone.utc)).timestamp()
                 rank = (row["status"] != "ok", age, row["digest"], shard.name)
@@ -275,13 +278,13 @@ class Store:
 
     def shard(self, name: str) -> list[dict[str, Any]]:
         """All sound rows of one shard, in its order, whether or not they win."""
-        return list(self._shard(self.rows_path / name))
+        return self._shard(self.rows_path / name)
 
-    def _shard(self, shard: Path) -> tuple[dict[str, Any], ...]:
+    def _shard(self, shard: Path, keys: Collection[str] | None = None) -> list[dict[str, Any]]:
         try:
-            rows, warned = parsed_shard(shard.name, shard.read_bytes())
+            rows, warned = parsed_shard(shard.name, shard.read_bytes(), keys)
         except OSError as error:
-            rows, warned = (), (f"{shard.name} is left out: {error.strerror}",)
+            rows, warned = [], [f"{shard.name} is left out: {error.strerror}"]
         for message in warned:
             warnings.warn(message, stacklevel=3)
         return rows
@@ -298,8 +301,9 @@ class Store:
 
     def load(self, runs: Iterable[Run] | None = None) -> pd.DataFrame:
         """The winning rows, or those of `runs`, as a data frame; see `load`."""
-        present = self.rows()
-        return frame(present.values() if runs is None else [present[run.key] for run in runs if run.key in present])
+        asked = None if runs is None else [run.key for run in runs]
+        present = self.rows(asked if asked is None else set(asked))
+        return frame(present.values() if asked is None else [present[key] for key in asked if key in present])
 
 
 def disagree(one: dict[str, Any], other: dict[str, Any]) -> bool:

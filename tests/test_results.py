@@ -51,19 +51,39 @@ def test_a_torn_last_line_costs_that_line_only(store):
         assert store.rows().keys() == {Run(seed=s).key for s in (0, 1)}
 
 
-def test_a_file_is_parsed_once_a_process_and_again_when_it_differs(store, monkeypatch):
-    path, checked, check = store.add([row(Run(seed=s)) for s in range(3)]), [], results.check_digest
-    monkeypatch.setattr(results, "_sound_shards", {})
-    monkeypatch.setattr(results, "check_digest", lambda one, line: (checked.append(one["key"]), check(one, line)))
+@pytest.fixture
+def checked(monkeypatch):
+    """The keys of the lines that were parsed and checked."""
+    keys, check = [], results.check_digest
+    results.sound_row.cache_clear()
+    monkeypatch.setattr(results, "check_digest", lambda one, line: (keys.append(one["key"]), check(one, line)))
+    return keys
+
+
+def test_a_line_is_parsed_once_a_process_and_again_when_it_differs(store, checked):
+    path = store.add([row(Run(seed=s)) for s in range(3)])
     one, other = (kind(store.path).rows()[Run(seed=0).key]["metrics"] for kind in (results.Store, type(store)))
     assert one is other and len(checked) == 3, "rows are made once and shared"
     path.write_text(path.read_text().replace('"seed": 1,', '"seed": 4,'))
-    for _ in range(2):
+    for tries in (1, 2):
         with pytest.warns(UserWarning, match="line 2 is left out"):
             assert store.rows().keys() == {Run(seed=s).key for s in (0, 2)}
-    assert len(checked) == 9, "what was refused is tried again"
+        assert len(checked) == 3 + tries, "what was refused is tried again, and nothing else"
     path.unlink()
     assert not store.rows()
+
+
+def test_rows_that_are_not_asked_for_are_not_parsed(store, checked):
+    runs = [Run(seed=s) for s in range(4)]
+    path = store.add([row(run) for run in runs])
+    asked = [runs[2], runs[0], Run(seed=9)]
+    assert set(store.load(asked).key) == {runs[0].key, runs[2].key} == set(checked)
+    assert store.rows({run.key for run in asked}) == {key: store.rows()[key] for key in (runs[0].key, runs[2].key)}
+    whole = path.read_text()
+    for seed, key in ((0, runs[0].key), (1, runs[1].key)):  # a line of a key asked for, and one whose key cannot be told
+        path.write_text(whole.replace(f'"key": "{key}"', f'"key": {key}') if seed else whole.replace('"seed": 0', '"seed": 7'))
+        with pytest.warns(UserWarning, match=f"line {seed + 1} is left out"):
+            store.load(asked)
 
 
 def parts(value):
