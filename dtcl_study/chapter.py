@@ -51,7 +51,7 @@ def start(cells: Sequence[str]) -> None:
         ValueError: see `check_parameters`.
     """
     check_parameters(cells)
-    from . import style  # not before: who wants a table alone does not wait for what draws
+    from . import style  # imported here: matplotlib is slow to import, and a page with tables alone does not need it
 
     style.use_style()
     try:

@@ -132,9 +132,10 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     command("check", "what this machine would train with, whether it computes right, and how fast", more, {"--device": device})
     more = ("They go to dtcl_study/frozen/NAME.json, of which the experiment `fresh` is made, and are never changed. Of "
             "global_vs_batch only the batch-level discriminators are frozen.")  # fmt: skip
+    grids = {**experiment, "type": one_of("experiment", ("main_table", "sigma_ablation", "global_vs_batch"))}
     command("freeze", "freeze the configurations that an experiment's complete seeds select", more, {
         "name": {"metavar": "NAME", "help": "of the selection: letters, digits and _"},
-        "experiment": experiment,
+        "experiment": {**grids, "help": "main_table, sigma_ablation or global_vs_batch"},
         "--sigma": sigma,
     })  # fmt: skip
     command("reproduce", "print a table or claim of the paper, reported beside measured", "With intervals and n. Only reads.", {
@@ -192,6 +193,8 @@ def run(options: argparse.Namespace) -> int:
     device = options.device if options.launcher == "ray" else str(resolve_device(options.device))  # Ray knows its own devices
     narrowed = {name: getattr(options, name) for name in ("seeds", "epochs", "sigma", "methods", "tau_alpha")}
     runs = REGISTRY[options.experiment].runs(options.preset, **narrowed)
+    if not runs:
+        raise ValueError(f"{options.experiment} asks for no run in preset {options.preset}.")
     runs = local.shard_of(runs, *options.shard) if options.shard else runs
     store = Store(options.results) if options.results else store_of(options.preset)
     missing, counted = len(store.missing(runs, wants_trace)), f"{options.experiment}, preset {options.preset}"
@@ -371,8 +374,8 @@ def reproduce(options: argparse.Namespace) -> int:
     if kind == "table":
         from . import tables
 
-        twin = tables.twin_of(number)
         evidence = claims.Evidence()
+        twin = tables.twin_of(number, evidence)
         verdicts = {f"claim {c.number}, on {c.seeds} seeds": c.judged(evidence).word for c in claims.CLAIMS if number in c.tables}
         more = {"caption": twin.caption, "seeds": twin.seeds, "verdicts": verdicts}
         heading = f"Table {number}: {twin.caption} Measured: {twin.seeds}."
@@ -383,7 +386,7 @@ def reproduce(options: argparse.Namespace) -> int:
         verdict = claims.judged(number)
         more = {"says": claims.CLAIMS[number - 1].says, "verdict": verdict.word, "counts": verdict.counts}
         heading = f"Claim {number}: {more['says']}\nVerdict: {verdict.word} ({verdict.counts})"
-        lines = [(c.label, *c.interval, c.state) for c in verdict.contrasts]
+        lines = [(c.label, *c.interval, c.state if c.counts else f"{c.state}, beside") for c in verdict.contrasts]
         found = pd.DataFrame(lines, columns=["contrast", "difference", "low", "high", "n", "state"])
     if options.json:
         print(as_json({"what": f"{kind} {number}", **more, "lines": found.to_dict("records")}))
@@ -444,8 +447,8 @@ def performed(arguments: Sequence[str]) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 1 in place of 0 if what it printed could not be written (a full disk)."""
-    if arguments is None and sys.argv[1:2] == ["reproduce"]:  # many rows are read and none let go, then the process ends
-        gc.disable()  # looking for garbage would take a fifth of the time
+    if arguments is None and sys.argv[1:2] == ["reproduce"]:  # reads many rows and frees none before it ends
+        gc.disable()
     with steady_output() as output:
         status = performed(sys.argv[1:] if arguments is None else arguments)
         output.flush()

@@ -9,7 +9,14 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-ONE_OF = ("method", "discriminator", "sigma", "projector", "projector_dim", "label_fraction")  # that a mean over seeds has
+ONE_OF = (
+    "method",
+    "discriminator",
+    "sigma",
+    "projector",
+    "projector_dim",
+    "label_fraction",
+)  # columns in which the rows of one mean must not differ
 
 
 class Interval(NamedTuple):
@@ -70,8 +77,8 @@ def by_seed(rows: pd.DataFrame, metric: str, of: str = "", **where: Any) -> pd.S
     twice = rows.seed[rows.seed.duplicated()]
     if len(twice):
         raise ValueError(f"seed {twice.iloc[0]} has several rows ({told}): name one configuration.")
-    for name in {*ONE_OF} & {*rows}:
-        if rows[name].nunique(dropna=False) > 1:
+    for name in ONE_OF:
+        if name in rows and rows[name].nunique(dropna=False) > 1:
             raise ValueError(f"rows have several values of {name} ({told}): name one configuration.")
     return rows.set_index("seed")[metric].sort_index()
 

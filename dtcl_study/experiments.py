@@ -89,7 +89,7 @@ def comparison(methods: Sequence[str], sigmas: Sequence[float] = (SIGMA,)) -> Ca
     """Every configuration of some methods at some sigmas."""
 
     def settings(preset: str) -> list[Setting]:
-        chosen = sigmas[2::2] if preset == "smoke" and len(sigmas) > 2 else sigmas
+        chosen = sigmas[2::2] if preset == "smoke" and len(sigmas) > 2 else sigmas  # 50 and 150 of the paper's five
         return [{"method": m, "sigma": s, **c} for s in chosen for m in methods for c in configurations(m, preset)]
 
     return settings
@@ -179,6 +179,7 @@ def other_choices() -> dict[str, tuple[dict[str, Any], tuple[str, ...]]]:
         "gradient through the weight": {"weight_gradient": True},
     }
     networks: dict[str, dict[str, Any]] = {
+        "colours the other way": {"color_clipping": "clip" if p.color_clipping == "none" else "none"},
         "other crops": {"crop_scale": (0.2, 1.0) if p.crop_scale != (0.2, 1.0) else (0.08, 1.0)},
         "dropout 0.25": {"dropout": 0.25},
         "batches of 128": {"batch_size": 128},
@@ -190,7 +191,7 @@ def other_choices() -> dict[str, tuple[dict[str, Any], tuple[str, ...]]]:
 
 
 def choices(preset: str) -> list[Setting]:
-    """Each of `other_choices` alone, in the frozen configurations at sigma 50; in smoke and laptop in a configuration of two methods."""
+    """Each of `other_choices` alone: in the frozen configurations at sigma 50; in smoke and laptop in a configuration of two methods."""
     if preset == "paper":
         chosen = [c for s in frozen() for c in s["configurations"] if c["sigma"] == SIGMA and c.get("discriminator") != "batch"]
         seeds = {"seeds": range(FRESH_SEED, FRESH_SEED + FRESH_SEEDS_ELSEWHERE)}
@@ -216,19 +217,16 @@ class Experiment:
         name: how the command line calls it, and the chapter that shows it.
         title: what it reproduces.
         settings: what its runs set in a preset. A setting that names its `seeds` takes no others.
-        listed: gives the runs of the preset `paper` themselves, for an experiment that is no grid.
     """
 
     name: str
     title: str
     settings: Callable[[str], Sequence[Setting]]
-    listed: Callable[[Protocol], list[Run]] | None = None
 
     @property
     def methods(self) -> tuple[str, ...]:
         """The methods it compares."""
-        listed = [run.method for run in self.listed(Protocol())] if self.listed else []
-        return tuple(dict.fromkeys([*(setting["method"] for setting in self.settings("paper")), *listed])) or tuple(METHODS)
+        return tuple(dict.fromkeys(setting["method"] for setting in self.settings("paper"))) or tuple(METHODS)
 
     def runs(
         self,
@@ -244,29 +242,26 @@ class Experiment:
 
         Args:
             preset: a name in `PRESETS`.
-            seeds: number of seeds, counted from 0; None: the preset's. Frozen selections have seeds of their own.
+            seeds: number of seeds, counted from 0; None: the preset's.
             epochs: None: the preset's number.
             sigma: one or more colour spreads, in their order; None: the experiment's.
             methods: names, or one string of names with commas; None or "all": the experiment's.
             tau_alpha: temperatures to try instead of the preset's.
 
         Raises:
-            ValueError: for anything out of range or unknown; the message names it.
+            ValueError: for anything out of range or unknown, and for `seeds` or `tau_alpha` where settings have seeds of their own.
         """
         size = PRESETS[checked_choice("preset", preset, tuple(PRESETS))]
         count = int(checked_number("seeds", size.seeds if seeds is None else seeds, 1, MAX_SEEDS, integer=True))
         shared = replace(Protocol(), **{**size.changes, "epochs": size.epochs if epochs is None else epochs})
         chosen = self._chosen(methods)
-        if self.listed is not None and preset == "paper":
-            if given := [
-                name for name, value in (("seeds", seeds), ("sigma", sigma), ("tau_alpha", tau_alpha)) if value is not None
-            ]:
-                raise ValueError(f"the runs of {self.name} are listed one by one: {given[0]} cannot be changed in preset paper.")
-            return [run for run in self.listed(shared) if run.method in chosen]
         settings = [setting for setting in self.settings(preset) if setting["method"] in chosen]
+        fixed = any("seeds" in setting for setting in settings)
+        if fixed and (given := [name for name, value in (("seeds", seeds), ("tau_alpha", tau_alpha)) if value is not None]):
+            raise ValueError(f"the runs of {self.name} are fixed: {given[0]} cannot be changed in preset {preset}.")
         if sigma is not None:
             spreads = listed_numbers(sigma)
-            others = [] if any("seeds" in x for x in settings) else _once(settings)  # what is frozen is so at its own sigma
+            others = [] if fixed else _once(settings)
             at = {s: [x for x in settings if x["sigma"] == s] or [{**x, "sigma": s} for x in others] for s in spreads}
             settings = [setting for s in spreads for setting in at[s]]
         if tau_alpha is not None:
@@ -333,6 +328,6 @@ REGISTRY = {
         Experiment("choices", "what the paper leaves open, changed one at a time", choices),
         Experiment("weight_outside", "claim 13: a weight outside the exponent", weight_outside),
         Experiment("other_temperatures", "temperatures that know no domain, and projector heads", other_temperatures),
-        Experiment("left_open", "what the paper leaves open, inferred from what it reports", left_open.settings, left_open.asked),
+        Experiment("left_open", "what the paper leaves open, inferred from what it reports", left_open.settings),
     )
 }

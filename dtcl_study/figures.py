@@ -393,7 +393,7 @@ def temperature_lines(trace: Trace | None, tau_alpha: float, seeds: int) -> Figu
     axes[-1].set_xlabel("epoch")
     colors = {"all pairs": INK, **{name: PAIRS[kind] for kind, name in PAIR_NAMES.items()}}
     keys = [handle(name, color, "", linestyle="-", linewidth=2.2) for name, color in colors.items()]
-    _legend(figure, keys, [seeds], "line: median; band: 5 to 95 % of pairs; ", " together", 3)
+    _legend(figure, keys, [seeds], "line: median; band: 5 to 95 % of pairs; ", " pooled", 3)
     return figure
 
 
@@ -425,7 +425,7 @@ def temperature_ridges(trace: Trace | None, tau_alpha: float, seeds: int, ridges
         if not last:
             _not_yet(axis)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="upper center", ncols=2)
-    axes[-1, 0].set_xlabel(rf"temperature $\tau_{{ij}}$; left: epoch; dashed: $\tau_\alpha$; {n_said([seeds], ' together')}")
+    axes[-1, 0].set_xlabel(rf"temperature $\tau_{{ij}}$; left: epoch; dashed: $\tau_\alpha$; {n_said([seeds], ' pooled')}")
     figure.subplots_adjust(hspace=-0.1, left=0.1, right=0.97, top=1 - 0.3 / height, bottom=0.5 / height)
     return figure
 

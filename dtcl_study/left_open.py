@@ -28,9 +28,9 @@ of 0.05 the Test-ID of the proposed methods lay nearer to Tables 5 and 8 than un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -91,20 +91,17 @@ class Candidate:
     name: str
     changes: Mapping[str, Any]
 
-    @cached_property
-    def protocol(self) -> Protocol:
-        """`BASE` with the changes."""
-        return Protocol(**{**BASE, **self.changes})
-
-    def run(self, configuration: Configuration, seed: int, sized: Protocol | None = None) -> Run:
-        """A run of this candidate; where Eq. 3 stays above both floors `tau_min` changes nothing, and is the higher, so that candidates share runs."""
-        changes: dict[str, Any] = {}
-        lowest = configuration["tau_alpha"] - configuration.get("tau_beta", 0.0) / 2
-        if lowest >= HIGHER_FLOOR - 1e-9:
+    def setting(self, configuration: Configuration) -> dict[str, Any]:
+        """What its runs of a configuration set. Where Eq. 3 stays above both floors `tau_min` changes nothing: it is the higher, so that candidates share runs."""
+        changes = {**BASE, **self.changes}
+        if configuration["tau_alpha"] - configuration.get("tau_beta", 0.0) / 2 >= HIGHER_FLOOR - 1e-9:
             changes["tau_min"] = HIGHER_FLOOR
-        if sized is not None:
-            changes |= {"epochs": sized.epochs, "split_sizes": sized.split_sizes}
-        return Run(sigma=SIGMA, seed=seed, protocol=replace(self.protocol, **changes), **configuration)
+        return {**configuration, "sigma": SIGMA, "protocol": changes}
+
+    def run(self, configuration: Configuration, seed: int) -> Run:
+        """A run of this candidate."""
+        setting = self.setting(configuration)
+        return Run(**{**setting, "seed": seed, "protocol": Protocol(**setting["protocol"])})
 
 
 def _network(clipping: str, least: float, dropout: float) -> Candidate:
@@ -148,32 +145,23 @@ def weight_candidates(networks: Sequence[str]) -> tuple[Candidate, ...]:
     )
 
 
-def runs(
-    candidates: Sequence[Candidate], tried: Sequence[Configuration], seeds: Sequence[int], sized: Protocol | None = None
-) -> list[Run]:
-    """Every configuration of some candidates on some seeds, each run once."""
-    return list(dict.fromkeys(c.run(configuration, seed, sized) for c in candidates for configuration in tried for seed in seeds))
-
-
-def asked(sized: Protocol | None = None) -> list[Run]:
-    """All runs that the rule needs now; later ones appear once the names above are filled in."""
-    found = runs(NETWORKS, NETWORK_CONFIGURATIONS, NETWORK_SEEDS, sized)
-    best = [network for network in NETWORKS if network.name in BEST_NETWORKS]
-    found += runs(best, NETWORK_CONFIGURATIONS, MORE_NETWORK_SEEDS, sized)
-    weights = weight_candidates(TAKEN_NETWORKS)
-    found += runs(weights, WEIGHT_CONFIGURATIONS, WEIGHT_SEEDS, sized)
-    best = [weight for weight in weights if weight.name in BEST_WEIGHTS]
-    found += runs(best, WEIGHT_CONFIGURATIONS, MORE_WEIGHT_SEEDS, sized)
-    return list(dict.fromkeys(found))
-
-
 def settings(preset: str) -> list[dict[str, Any]]:
-    """The experiment's settings in smoke and laptop: two networks, one configuration a method."""
-    first = {configuration["method"]: configuration for configuration in reversed(NETWORK_CONFIGURATIONS)}
+    """The experiment's settings: all that the rule needs now, more once the names above are filled in. In smoke and laptop two networks."""
+    if preset != "paper":
+        first = {configuration["method"]: configuration for configuration in reversed(NETWORK_CONFIGURATIONS)}
+        return [network.setting(configuration) for network in NETWORKS[:2] for configuration in reversed(first.values())]
+    weights = weight_candidates(TAKEN_NETWORKS)
+    parts = (
+        (NETWORKS, NETWORK_CONFIGURATIONS, NETWORK_SEEDS),
+        ([network for network in NETWORKS if network.name in BEST_NETWORKS], NETWORK_CONFIGURATIONS, MORE_NETWORK_SEEDS),
+        (weights, WEIGHT_CONFIGURATIONS, WEIGHT_SEEDS),
+        ([weight for weight in weights if weight.name in BEST_WEIGHTS], WEIGHT_CONFIGURATIONS, MORE_WEIGHT_SEEDS),
+    )
     return [
-        {**configuration, "sigma": SIGMA, "protocol": {**BASE, **network.changes}}
-        for network in NETWORKS[:2]
-        for configuration in reversed(first.values())
+        {**c.setting(configuration), "seeds": seeds}
+        for candidates, tried, seeds in parts
+        for c in candidates
+        for configuration in tried
     ]
 
 
@@ -252,25 +240,13 @@ def measured(candidate: Candidate, stage: Stage, rows: Rows, seeds: Sequence[int
     if any(row is None for line in found for row in line):
         return None
 
-    def numbers(pick: Callable[[Any], float], positions: Sequence[int]) -> np.ndarray:
-        whole = np.full((len(found), len(seeds)), np.nan)
-        for i in positions:
-            whole[i] = [pick(row) for row in found[i]]
-        return whole
-
-    def mean(row: Any, metric: str, fraction: float) -> float:
-        return float(np.mean(_draws(row, metric, fraction)))
-
-    def spread(row: Any, metric: str, fraction: float) -> float:
-        values = _draws(row, metric, fraction)
-        return float(np.var(values, ddof=1)) if len(values) > 1 else 0.0
-
-    validation = numbers(partial(mean, metric="validation", fraction=0.01), range(len(found)))
-    both = [
-        np.stack([numbers(partial(of, metric=t.metric, fraction=t.label_fraction), t.configurations) for t in stage.targets])
-        for of in (mean, spread)
-    ]
-    return Measured(validation, *both)
+    validation = np.array([[np.mean(_draws(row, "validation", 0.01)) for row in line] for line in found])
+    mean, draw = np.full((2, len(stage.targets), *validation.shape), np.nan)
+    for t, target in enumerate(stage.targets):
+        for i, j in product(target.configurations, range(len(seeds))):
+            values = _draws(found[i][j], target.metric, target.label_fraction)
+            mean[t, i, j], draw[t, i, j] = np.mean(values), np.var(values, ddof=1) if len(values) > 1 else 0.0
+    return Measured(validation, mean, draw)
 
 
 def _draws(row: Any, metric: str, fraction: float) -> list[float]:

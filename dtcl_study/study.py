@@ -61,7 +61,7 @@ class Study:
     ):
         checked_choice("compute", compute, (True, False))
         resolve_device(device)
-        self.experiment, self.preset = experiment, checked_choice("preset", preset, tuple(PRESETS))
+        self.preset = checked_choice("preset", preset, tuple(PRESETS))
         self.runs: list[Run] = REGISTRY[experiment].runs(preset, **options)
         if save is not None:
             if not (isinstance(save, str) and save):
@@ -103,7 +103,7 @@ class Study:
     @property
     def progress(self) -> str:
         """How many of the seeds asked for are complete, in the grid that lacks most: "2 of 5 seeds"."""
-        asked = {name: len(seeds) for name, seeds in _grids(self.runs).items()}
+        asked = {name: len(seeds) for name, seeds in grids(self.runs).items()}
         last = min(asked, key=lambda name: self.counts[name] / asked[name], default=None)
         return "0 of 0 seeds" if last is None else f"{self.counts[last]} of {asked[last]} seeds"
 
@@ -120,15 +120,15 @@ class Study:
         """How many seeds are complete, on what they were trained, and how many of their runs diverged, in a line or two."""
         if not self.runs:
             return f"Preset {self.preset}: no run is asked for yet."
-        rows, everywhere = self.complete, " in every grid" * (len(self.counts) > 1)
+        rows, everywhere = self.complete, " in the least complete grid" * (len(self.counts) > 1)
         kinds = sorted({f"{d} in {p}" for d, p in zip(rows.device, rows.precision)})
-        on = f", trained on {' and '.join(kinds)}{': compared as if alike' if len(kinds) > 1 else ''}" if kinds else ""
+        on = f"; trained on {' and '.join(kinds)}{': compared as if alike' if len(kinds) > 1 else ''}" if kinds else ""
         diverged = rows[rows.status == "diverged"].key.nunique()
         more = f"\nRuns that diverged: {diverged}. They count as chance, {CHANCE}." if diverged else ""
         return f"Preset {self.preset}: {self.progress} are complete{everywhere}{on}.{more}"
 
 
-def _grids(runs: Sequence[Run]) -> dict[tuple[float, str | None], dict[int, list[Run]]]:
+def grids(runs: Sequence[Run]) -> dict[tuple[float, str | None], dict[int, list[Run]]]:
     """Runs by sigma and kind of discriminator, then by seed; methods that have no discriminator belong to both kinds."""
     kinds: dict[float, set[str]] = {}
     for run in runs:
@@ -145,7 +145,7 @@ def complete_seeds(runs: Sequence[Run], there: Collection[str]) -> dict[tuple[fl
     """The runs of each complete seed of each grid."""
     return {
         name: [members for members in by_seed.values() if all(run.key in there for run in members)]
-        for name, by_seed in _grids(runs).items()
+        for name, by_seed in grids(runs).items()
     }
 
 

@@ -28,8 +28,7 @@ class Look(NamedTuple):
     size: float = 6.0
 
 
-# Found by search: the seven of the paper are at least 24 apart in CIE L*a*b* for colour-blind eyes too, and so are the last three, the
-# first and the proposed, which other chapters show together. The proposed methods have the two strongest.
+# Found by search: those shown together are more than 23 apart in CIE L*a*b*, for colour-blind eyes too. The proposed have the two strongest.
 LOOKS = {
     "standard": Look("#222222", "o"),
     "same_domain": Look("#2DBB72", "s"),

@@ -130,7 +130,7 @@ class Twin:
         how = [NOT_RUN, "one seed"][most] if most < 2 else f"our mean over {self.seeds} with its 95 % interval"
         marks = f" {MARKS}" if any(line.mark for line in self.lines) else ""
         best = "the better of a method's two" if any(line.group for line in self.lines) else "best of a column"
-        near = ", of D-Test-ID nearest one half" if DOMAIN in {column.metric for column in self.columns} else ""
+        near = " (D-Test-ID: nearest 0.5)" if DOMAIN in {column.metric for column in self.columns} else ""
         said = f"{self.caption} Reported: by the paper. Measured: {how}.{marks} Bold: {best}{near}."
         return Table(pd.DataFrame(records), said, bold, small)
 
@@ -163,6 +163,15 @@ def of_methods(methods: Sequence[str] = tuple(METHODS)) -> list[Line]:
     return [Line(title(method), {"method": method}) for method in methods]
 
 
+def _probed() -> str:
+    return " D-Test-ID: by a probe on all training images." if Protocol().domain_probe_data == "train" else ""  # a stand-in
+
+
+def few(metric: str) -> str:
+    """The caption of a table of one accuracy with 1 % of the labels."""
+    return f"{SHORT[metric]}, 1 % of the labels.{_probed() if metric == DOMAIN else ''}"
+
+
 def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIGMA) -> Twin:
     """Table 1: seven methods by three accuracies; rows of selected configurations."""
     where = {"label_fraction": label_fraction, "sigma": sigma}
@@ -174,9 +183,7 @@ def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIG
     columns = [Column(SHORT[metric], metric, where, heads[metric]) for metric in ACCURACIES]
     methods = [m for m in METHODS if m in set(rows.method)] if len(rows) else METHODS
     paper = reported.main_comparison(sigma, label_fraction)
-    caption = f"Accuracy with {percent(label_fraction)} of the labels at sigma {sigma:g}."
-    if Protocol().domain_probe_data == "train":  # a stand-in
-        caption += " D-Test-ID: by a probe on all training images."
+    caption = f"Accuracy with {percent(label_fraction)} of the labels at sigma {sigma:g}.{_probed()}"
     return twin(caption, of_methods(tuple(methods)), columns, rows, paper)
 
 
@@ -203,7 +210,7 @@ def temperature_table(number: int, rows: pd.DataFrame) -> Twin:
     return twin(caption, lines, columns, mine, paper[paper.method == method])
 
 
-def table_9(rows: pd.DataFrame, sigmas: Sequence[float] = SIGMAS) -> Twin:
+def table_9(rows: pd.DataFrame, sigmas: Sequence[float] = SIGMAS, metrics: Sequence[str] = ACCURACIES) -> Twin:
     """Table 9: two methods, each with two kinds of discriminator, by three accuracies at five spreads."""
     lines = [
         Line(f"{title(m)}, {'global' if kind == 'global' else 'batch-level'}", {"method": m, "discriminator": kind}, m)
@@ -211,43 +218,38 @@ def table_9(rows: pd.DataFrame, sigmas: Sequence[float] = SIGMAS) -> Twin:
         for kind in ("global", "batch")
     ]
     where = {"label_fraction": 0.01}
-    columns = [Column(f"{SHORT[m]}, sigma {s:g}", m, {**where, "sigma": s}) for m in ACCURACIES for s in sigmas]
-    return twin(
-        "Accuracy by discriminator and spread, 1 % of the labels.",
-        lines,
-        columns,
-        rows,
-        reported.load("table_9_global_vs_batch"),
-    )
+    columns = [Column(f"{SHORT[m]}, sigma {s:g}", m, {**where, "sigma": s}) for m in metrics for s in sigmas]
+    caption = few(metrics[0]) if len(metrics) == 1 else "Accuracy by discriminator and spread, 1 % of the labels."
+    return twin(caption, lines, columns, rows, reported.load("table_9_global_vs_batch"))
 
 
-def twin_of(number: int, preset: str = "paper") -> Twin:
+def twin_of(number: int, evidence: Evidence | None = None) -> Twin:
     """The twin of a table of the paper: Tables 1 and 2 as `Evidence.shown`, the others on the grid's complete seeds.
 
     Raises:
         ValueError: for a number that no table has.
     """
+    evidence = evidence or Evidence()
     if number in (1, 2):
-        return (table_1, table_2)[number - 1](Evidence(preset).shown)
+        return (table_1, table_2)[number - 1](evidence.shown)
     if number in TEMPERATURE_TABLES:
-        return temperature_table(number, Study("temperature", preset).complete)
+        return temperature_table(number, Study("temperature", evidence.preset).complete)
     if number == 9:
-        return table_9(Study("global_vs_batch", preset).selected())
+        return table_9(Study("global_vs_batch", evidence.preset).selected())
     raise ValueError(f"the paper has Tables 1 to 9, got {number!r}.")
 
 
 def leads(rows: pd.DataFrame, metrics: Sequence[str] = (OOD, ID)) -> pd.DataFrame:
     """What the proposed methods have over the baselines, in a word.
 
-    A method leads on an accuracy if its contrasts over all four baselines are for it, trails if one is against it, else it is not told
-    apart.
+    A method leads on an accuracy if its contrasts over all four baselines are for it, trails if one is against it, else it is open.
 
     Args:
         rows: of one configuration a method on fresh seeds, at one label fraction.
 
     Returns:
-        Columns: method, accuracy, word, least lead (over the nearest baseline, as text) and at most (the upper
-        limit of the lead over the baseline where that limit is smallest); empty where a method has fewer than two seeds.
+        Columns: method, accuracy, verdict, smallest lead (over the nearest baseline, as text) and smallest upper limit (of a lead over a
+        baseline); empty where a method has fewer than two seeds.
     """
     lines = []
     for metric in metrics:
@@ -256,11 +258,11 @@ def leads(rows: pd.DataFrame, metrics: Sequence[str] = (OOD, ID)) -> pd.DataFram
             told = {c.state for c in found}
             if NOT_YET in told:
                 continue
-            word = "leads" if told == {"for"} else "trails" if "against" in told else "not told apart"
+            word = "leads" if told == {"for"} else "trails" if "against" in told else "open"
             nearest = min(found, key=lambda c: c.interval.mean)
             text = f"{nearest.interval.text(signed=True)} over {nearest.label}"
             lines.append((title(method), SHORT[metric], word, text, min(c.interval.high for c in found)))
-    return pd.DataFrame(lines, columns=["method", "accuracy", "word", "least lead", "at most"])
+    return pd.DataFrame(lines, columns=["method", "accuracy", "verdict", "smallest lead", "smallest upper limit"])
 
 
 def over_baselines(rows: pd.DataFrame, method: str, metric: str) -> list[Contrast]:
@@ -281,7 +283,7 @@ def said(rows: pd.DataFrame, metric: str) -> str:
         least = min(found, key=lambda c: c.interval.mean)
         told = [f"smallest lead: {least.interval.text(signed=True)}, over {least.label}"] * (not others)
         for c in others:
-            word = "clearly worse than" if c.state == "against" else "no clear difference from"
+            word = "clearly worse than" if c.state == "against" else "open against"
             told.append(f"{word} {c.label}: {c.interval.text(signed=True)}")
         parts.append(f"{title(method)} is clearly better than {won} of {len(found)} baselines ({'; '.join(told)})")
     return "; ".join(parts)

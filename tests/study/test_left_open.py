@@ -45,9 +45,10 @@ def test_the_anchors_are_those_that_the_rule_names():
 
 
 def test_runs_have_the_size_of_the_design_and_share_what_no_floor_reaches():
-    assert len(left_open.runs(left_open.NETWORKS, left_open.NETWORK_CONFIGURATIONS, left_open.NETWORK_SEEDS)) == 280
+    networks, tried = left_open.NETWORKS, left_open.NETWORK_CONFIGURATIONS
+    assert len({n.run(c, seed) for n in networks for c in tried for seed in left_open.NETWORK_SEEDS}) == 280
     weights = left_open.weight_candidates([left_open.NETWORKS[0].name])
-    both = left_open.runs(weights[:2], left_open.WEIGHT_CONFIGURATIONS, [100])
+    both = {weight.run(c, 100) for weight in weights[:2] for c in left_open.WEIGHT_CONFIGURATIONS}
     assert len(both) == 2 * 20 - 2 * 4, "of ten configurations four are above both floors"
     assert {run.protocol.tau_min for run in both} == {0.05, 0.01}
     assert len({c.name for c in left_open.weight_candidates([n.name for n in left_open.NETWORKS[:2]])}) == 12
@@ -143,16 +144,35 @@ def test_what_was_chosen_is_the_default():
 
 def test_the_experiment_asks_for_all_that_the_rule_needs_whatever_the_stage(monkeypatch):
     experiment = REGISTRY["left_open"]
-    assert experiment.runs("paper") == left_open.asked(Protocol())
+    for name in ("BEST_NETWORKS", "TAKEN_NETWORKS", "BEST_WEIGHTS"):
+        monkeypatch.setattr(left_open, name, ())
+
+    def needed(candidates, stage, seeds):
+        return {
+            candidate.run(configuration, seed)
+            for candidate in candidates
+            for configuration in stage.configurations
+            for seed in seeds
+        }
+
+    first, second = left_open.networks(), left_open.weights()
+    assert {*experiment.runs("paper")} == needed(left_open.NETWORKS, first, first.seeds)
     for name, taken in {
         "BEST_NETWORKS": left_open.NETWORKS[:2],
         "TAKEN_NETWORKS": left_open.NETWORKS[:1],
         "BEST_WEIGHTS": left_open.WEIGHTS[:2],
     }.items():
         monkeypatch.setattr(left_open, name, tuple(one.name for one in taken))
-    asked = experiment.runs("paper")
-    assert asked == left_open.asked(Protocol()) and {run.seed for run in asked} == {*range(100, 108)}
+    asked, weights = {*experiment.runs("paper")}, left_open.weight_candidates(left_open.TAKEN_NETWORKS)
+    assert asked == (
+        needed(left_open.NETWORKS, first, first.seeds)
+        | needed(left_open.NETWORKS[:2], first, first.more_seeds)
+        | needed(weights, second, second.seeds)
+        | needed(weights[:2], second, second.more_seeds)
+    )
+    assert {run.seed for run in asked} == {*range(100, 108)}
     assert {run.method for run in asked} == {"standard", "same_domain", "mmd", "dann", "color_jitter", "dw_negatives", "dw_pairs"}
-    for options in ({"seeds": 2}, {"sigma": 25}, {"tau_alpha": 0.1}):
+    assert experiment.runs("paper", sigma=25) == []
+    for options in ({"seeds": 2}, {"tau_alpha": 0.1}):
         with pytest.raises(ValueError, match="cannot be changed in preset paper"):
             experiment.runs("paper", **options)

@@ -114,6 +114,6 @@ def test_ways_to_select_look_at_what_they_say():
 
     found = selection.strategies(frame(standard(taus=(0.05, 0.1, 0.2, 0.3)), accuracy), ("test_ood", "test_id"))
     ood = found.groupby("way").test_ood.mean()
-    assert ood["oracle: Test-OOD"] == pytest.approx(0.8) and ood["held-out colour"] == pytest.approx(0.6)
-    assert found[found.way == "held-out digits"].test_id.mean() == pytest.approx(0.8)
+    assert ood["Test-OOD"] == pytest.approx(0.8) and ood["validation (the paper)"] == pytest.approx(0.6)
+    assert found[found.way == "Test-ID"].test_id.mean() == pytest.approx(0.8)
     assert (found.groupby("way").size() == 3).all(), "each seed once"
