@@ -15,14 +15,14 @@ trained         the core      `data`, `augment` (views), `encoder`, `losses`, `m
 ..              `engine`      `networks` and `groups` (of a stack of runs), `streams` (views, made once for runs that
                               share them), `embedding`, `device`, `native` (C++ for CPUs) and `trunk` (autograd around it),
                               `recorder` (of temperatures), `checkpoint`, `provenance`
-..              `launch`      `launchers` (which of the two: `local`, this machine, or `cluster`, Ray), `rows` (of a
-                              trained stack), `progress` (and time left), `selfcheck` (is this machine sound?)
+..              `launch`      `local` (on this machine), `cluster` (with Ray), `rows` (of a trained stack), `progress`
+                              (and time left), `selfcheck` (is this machine sound?)
 stored          the core      `results` (rows), `traces` (temperatures by epoch), `encoder_files` (trained networks),
                               `files` (written whole or not at all)
 in your project `nn`          the losses as `modules`; `weigher` (which pairs share a domain?), `candidates` (of an
-                              anchor), `settings` (learned or scheduled), `queue`, `discriminators`, `fitting` (one a
-                              batch), `penalties`, `monitor` (figures to log), `caching` and `gather` (large batches,
-                              several processes), `inputs` (checks), `metric_learning` (an adapter)
+                              anchor), `settings` (set or learned), `queue`, `discriminators`, `penalties`, `monitor`
+                              (figures to log), `caching` and `gather` (large batches, several processes), `inputs`
+                              (checks), `metric_learning` (an adapter)
 =============== ============= ========================================================================================
 
 Imports run one way: `results` never reaches `pretrain` or `evaluate`, and `nn` needs torch and numpy alone.
@@ -38,7 +38,6 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from .nn.caching import embed_in_chunks as embed_in_chunks
     from .nn.discriminators import LinearDiscriminator as LinearDiscriminator
-    from .nn.discriminators import MLPDiscriminator as MLPDiscriminator
     from .nn.modules import DomainWeightedInfoNCELoss as DomainWeightedInfoNCELoss
     from .nn.modules import DomainWeightedSupConLoss as DomainWeightedSupConLoss
     from .nn.modules import InfoNCELoss as InfoNCELoss
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "nn.caching": ("embed_in_chunks",),
-    "nn.discriminators": ("LinearDiscriminator", "MLPDiscriminator"),
+    "nn.discriminators": ("LinearDiscriminator",),
     "nn.queue": ("NegativeQueue",),
     "nn.settings": ("LearnedTemperature",),
     "nn.modules": (

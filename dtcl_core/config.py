@@ -326,17 +326,9 @@ class Run(Checked):
     @property
     def training(self) -> Run:
         """The run with its probes at fixed values: runs that share it are trained once."""
-        return self._probed(_FIXED_PROBES)
-
-    @property
-    def training_keys(self) -> tuple[str, str]:
-        """The keys by which a file of encoders may name this run's training: today's, and the one before `label_draws` came."""
-        return self.training.key, self._probed({**_FIXED_PROBES, "label_draws": 1}).key
-
-    def _probed(self, probes: Mapping[str, Any]) -> Run:
-        if all(getattr(self.protocol, name) == value for name, value in probes.items()):
+        if all(getattr(self.protocol, name) == value for name, value in _FIXED_PROBES.items()):
             return self
-        return dataclasses.replace(self, protocol=dataclasses.replace(self.protocol, **probes))
+        return dataclasses.replace(self, protocol=dataclasses.replace(self.protocol, **_FIXED_PROBES))
 
     def __str__(self) -> str:
         parts = [f"{n}={getattr(self, n):g}" for n in HYPERPARAMETERS if getattr(self, n) is not None]

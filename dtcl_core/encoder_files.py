@@ -6,7 +6,6 @@ name is a hash of its content, and rows name it, so that damage is noticed. No c
 
 from __future__ import annotations
 
-import hashlib
 import io
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ import torch
 
 from .config import Run
 from .encoder import Encoder
-from .files import write_whole
+from .files import content_hash, write_whole
 
 KEYS = "keys"
 
@@ -38,7 +37,7 @@ def write(encoder: Encoder, runs: Sequence[Run], folder: Path) -> dict[str, str]
     arrays[KEYS] = np.array([run.training.key for run in runs])
     np.savez(memory, **arrays)
     content = memory.getvalue()
-    target = folder / f"{hashlib.sha256(content).hexdigest()[:24]}.npz"
+    target = folder / f"{content_hash(content, 24)}.npz"
     write_whole(content, target)
     return {"file": target.name}
 
@@ -58,14 +57,12 @@ def read(row: dict[str, Any], folder: Path) -> Encoder:
     if not path.exists():
         raise ValueError(f"{path.name} is not here; it may be in the archive")
     content = path.read_bytes()
-    if hashlib.sha256(content).hexdigest()[:24] != path.stem:
+    if content_hash(content, 24) != path.stem:
         raise ValueError(f"{path.name} is not as it was written")
     run, place = Run.from_dict(row["run"]), row["encoder"].get("place")
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        keys, wanted = list(arrays[KEYS]), run.training_keys
-        if place is None:  # an early row: it is found by the key of its training
-            place = next((keys.index(key) for key in wanted if key in keys), -1)
-        if not isinstance(place, int) or not 0 <= place < len(keys) or keys[place] not in wanted:
+        keys = list(arrays[KEYS])
+        if not isinstance(place, int) or not 0 <= place < len(keys) or keys[place] != run.training.key:
             raise ValueError(f"{path.name} holds other runs")
         encoder = Encoder([run.seed], run.protocol, run.projector, run.projector_dim)
         state = {name: torch.from_numpy(arrays[name][place : place + 1].copy()) for name in encoder.state_dict()}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
-import secrets
 import shutil
 import tempfile
 from pathlib import Path
@@ -18,6 +18,11 @@ def readable_size(count: int) -> str:
     """Bytes as a person would say them: 5.2 kB, 1.3 MB, 60.0 GB."""
     unit = next((unit for unit in ("GB", "MB") if count >= UNITS[unit]), "kB")
     return f"{count / UNITS[unit]:.1f} {unit}"
+
+
+def content_hash(content: bytes, digits: int = 8) -> str:
+    """The first hexadecimal digits of a SHA-256."""
+    return hashlib.sha256(content).hexdigest()[:digits]
 
 
 def write_whole(content: str | bytes, target: Path) -> None:
@@ -66,9 +71,7 @@ def explained(error: OSError, target: Path, size: int) -> OSError:
 def check_writable(folder: Path, what: str) -> None:
     """Raise OSError, naming the folder, unless a file could be written into it now; the folder is made."""
     try:
-        write_whole("", folder / f".{secrets.token_hex(4)}.probe")
-        for probe in folder.glob(".*.probe"):
-            probe.unlink(missing_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        reason = error.__cause__ if isinstance(error.__cause__, OSError) else error
-        raise OSError(f"{what} cannot be written to {folder}: {reason.strerror or reason}.") from None
+        raise OSError(f"{what} cannot be written to {folder}: {error.strerror or error}.") from None

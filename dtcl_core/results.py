@@ -10,7 +10,6 @@ first. Rows of one key that disagree are named in a warning (`Store.conflicts`):
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -28,7 +27,7 @@ from . import encoder_files
 from .config import METRICS, REVISION, Run, protocol_hash
 from .data import LABEL_FRACTIONS
 from .encoder import Encoder
-from .files import check_writable, write_whole
+from .files import check_writable, content_hash, write_whole
 from .traces import Trace
 
 if TYPE_CHECKING:
@@ -58,11 +57,6 @@ def default_path() -> Path:
         return Path(named)
     checkout = Path(__file__).resolve().parent.parent
     return (checkout if (checkout / "pyproject.toml").exists() else Path.cwd()) / "results"
-
-
-def content_hash(content: bytes, digits: int = 8) -> str:
-    """The first hexadecimal digits of a SHA-256."""
-    return hashlib.sha256(content).hexdigest()[:digits]
 
 
 def digest(entry: dict[str, Any]) -> str:
@@ -198,10 +192,11 @@ class Store:
         self.conflicts: dict[str, tuple[str, ...]] = {}
 
     def add(self, rows: Sequence[dict[str, Any]]) -> Path:
-        """Write rows as one new shard, whole or not at all.
+        """Write rows as one new shard, whole or not at all; returns its path.
 
         Raises:
             ValueError: for a row that `check_row` refuses.
+            OSError: if it cannot be written; the message names the file.
         """
         for row in rows:
             check_row(row)
@@ -243,7 +238,7 @@ class Store:
     def rows(self, keys: Collection[str] | None = None) -> Mapping[str, dict[str, Any]]:
         """The winning row of every key, or of `keys`. A line is parsed once a process and shared: nothing in a row can be changed.
 
-        Lines that cannot be trusted are left out with a warning that names them, at every call that asks for their key.
+        A line that cannot be trusted is left out. Each call that asks for its key warns, and names it.
         """
         best: dict[str, tuple[tuple, dict[str, Any]]] = {}
         self.conflicts = {}

@@ -91,7 +91,7 @@ def retrained(
             precision = resolve_precision(before["precision"] if before["device"] == device.type else "auto", device)
             told: dict[str, Any] = {"should_stop": should_stop, "on_epoch": progress.epoch}
             stack = pretrain.train(trainings(runs), device, precision=precision, **told)
-            for row, again in zip(rows, make_rows(stack, evaluate.evaluate(stack, runs), runs)):
+            for row, again in zip(rows, make_rows(stack, evaluate.measure(stack, runs), runs)):
                 lines.append(compared(row, again))
                 on_compared(lines[-1])
             progress.stack_done(runs)

@@ -182,7 +182,7 @@ def check_store(named: str | None, command: str) -> None:
 def run(options: argparse.Namespace) -> int:
     """Train the missing runs of an experiment; 0 if there is a finished one in the end, 1 if all diverged."""
     from dtcl_core.engine.device import check_precision_name, resolve_device
-    from dtcl_core.launch import launchers, local
+    from dtcl_core.launch import cluster, local
     from dtcl_core.pretrain import Interrupted
     from dtcl_core.results import Store
 
@@ -202,8 +202,9 @@ def run(options: argparse.Namespace) -> int:
     if missing:
         print(f"Training {missing} on {device}{' through Ray' if options.launcher == 'ray' else ''}.", flush=True)
         try:
-            how = {name: getattr(options, name) for name in ("precision", "stack_size", "launcher")}
-            launchers.compute(runs, store, device, record=wants_trace, should_stop=stop_requests(options.time_limit), **how)
+            how = {name: getattr(options, name) for name in ("precision", "stack_size")}
+            compute = {"local": local, "ray": cluster}[options.launcher].compute
+            compute(runs, store, device, record=wants_trace, should_stop=stop_requests(options.time_limit), **how)
         except (Interrupted, KeyboardInterrupt):
             left = len(store.missing(runs, wants_trace))
             print(f"Stopped with {left} of {len(runs)} runs to go. The same command goes on from here.", flush=True)

@@ -71,7 +71,7 @@ class Study:
             print(PRESETS[preset].caution)
         self.store = store_of(preset)
         if compute:
-            from dtcl_core.launch.launchers import compute as train  # takes a while to import, and pages mostly read
+            from dtcl_core.launch.local import compute as train  # takes a while to import, and pages mostly read
 
             train(self.runs, self.store, device, record=wants_trace)
 

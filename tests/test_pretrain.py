@@ -241,7 +241,7 @@ def test_a_row_that_two_machines_trained_says_so(tiny, tmp_path, monkeypatch):
         )
     monkeypatch.setattr(pretrain, "machine", lambda device: dict(here))
     stack = pretrain.train([run], "cpu", checkpoint=checkpoint)
-    (row,) = make_rows(stack, evaluate.evaluate(stack))
+    (row,) = make_rows(stack, evaluate.measure(stack))
     assert row["provenance"]["threads"] == f"7, then {here['threads']}"
     assert row["provenance"]["torch"] == here["torch"]
     assert pretrain.train([run], "cpu").machine == {**here, "trunk": None}

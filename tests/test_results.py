@@ -319,6 +319,8 @@ def test_a_commit_is_marked_where_any_file_of_the_package_differs_from_it(tmp_pa
             file.write("\n")
         assert run(*told) == commit + "+", changed
         run("git", "checkout", "--quiet", ".")
+    run("git", "rm", "--cached", "--quiet", "-r", "dtcl_core")
+    assert run(*told) == "None", "a copy in another project's checkout is none of its files"
 
 
 @pytest.mark.parametrize("folder", ["rows", "traces", ".checkpoints"])

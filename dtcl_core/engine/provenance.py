@@ -27,7 +27,7 @@ NUMERIC_SOURCES = (
 # The modules that `tests/faults.py` and `tests/fuzz.py` test; their results name the hash.
 STORING_SOURCES = (
     *NUMERIC_SOURCES, "config", "checks", "files", "results", "traces", "engine.checkpoint", "engine.recorder",
-    "encoder_files", "engine.provenance", "launch.local", "launch.rows", "launch.launchers",
+    "encoder_files", "engine.provenance", "launch.local", "launch.rows",
 )  # fmt: skip
 
 
@@ -104,7 +104,10 @@ def origin(provenance: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def commit() -> str | None:
-    """The git commit of the checkout this package runs from, with "+" if files of the package differ; None without one."""
+    """The git commit of the checkout this package runs from, with "+" if files of the package differ; None without one.
+
+    It is read once a process, before training: later the files may be others.
+    """
     root = str(Path(__file__).resolve().parents[1])
 
     def git(*arguments: str) -> str:
@@ -112,6 +115,9 @@ def commit() -> str | None:
         return subprocess.check_output(command, text=True, stderr=subprocess.DEVNULL, timeout=10).strip()
 
     try:
+        git(
+            "ls-files", "--error-unmatch", "--", str(Path(__file__).resolve())
+        )  # a copy inside another project's checkout is none of its files
         return git("rev-parse", "--short=12", "HEAD") + ("+" if git("status", "--porcelain", "--", root) else "")
     except (OSError, subprocess.SubprocessError):
         return None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import socket
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,6 +22,7 @@ import torch
 from ..config import Run
 from ..engine.device import check_device_name, check_precision_name, resolve_precision
 from ..engine.provenance import SOURCES
+from ..files import content_hash
 from ..pretrain import Interrupted
 from ..results import Store
 from ..traces import Trace
@@ -31,16 +33,31 @@ RETRIES = 5  # of a stack whose worker died
 POLL_SECONDS = 0.5
 
 
-def scratch_store(runs: Sequence[Run]) -> Store:
-    """Where a worker keeps a stack until it is done."""
-    name = local.checkpoint_path(Store("."), runs).stem
-    return Store(Path(tempfile.gettempdir()) / f"dtcl-{os.getuid()}" / name)
+def scratch_store(runs: Sequence[Run], owner: str) -> Store:
+    """Where a worker keeps a stack until it is done; `owner` names the driver's store, so that two drivers do not share it.
+
+    Raises:
+        ValueError: if the folder is another user's.
+    """
+    name = content_hash(f"{owner} {local.checkpoint_path(Store('.'), runs).stem}".encode(), 16)
+    base = Path(tempfile.gettempdir()) / f"dtcl-{os.getuid()}"
+    base.mkdir(mode=0o700, exist_ok=True)
+    if base.stat().st_uid != os.getuid():
+        raise ValueError(f"{base} is another user's folder.")
+    return Store(base / name)
 
 
-def train_unit(plain: list[dict[str, Any]], device: str, precision: str, record: bool) -> tuple[list, list]:
+def owner_of(store: Store) -> str:
+    """The name of a driver's store among those of other drivers."""
+    return f"{socket.gethostname()} {store.path.resolve()}"
+
+
+def train_unit(plain: list[dict[str, Any]], device: str, precision: str, record: bool, owner: str) -> tuple[list, list]:
     """Train a stack on a worker; rows and traces of its runs, as plain values."""
     runs = [Run.from_dict(one) for one in plain]
-    store = scratch_store(runs)
+    store = scratch_store(runs, owner)
+    if any(row["provenance"]["sources"] != SOURCES for row in store.rows().values()):
+        shutil.rmtree(store.path)  # left by an earlier version of the code
     local.compute(runs, store, device, precision=precision, stack_size=len(runs), record=lambda run: record, quiet=True)
     rows = store.rows()
     traces = [trace.to_dict() for run in runs if (trace := store.trace(run)) is not None]
@@ -62,7 +79,7 @@ def compute(
     """`local.compute` on a Ray cluster: the one at $RAY_ADDRESS or already joined, else one started on this machine.
 
     Raises:
-        ValueError: for an unknown device or precision, without Ray, or for "cuda" without a GPU in the cluster.
+        ValueError: for an unknown device or precision, without Ray, or for "cuda" without a GPU in the cluster; or if a worker failed.
         Interrupted: when `should_stop` turned true; finished stacks are stored, others go on from their workers' checkpoints.
     """
     check_device_name(device)
@@ -88,14 +105,18 @@ def compute(
         return 0
     store.check_writable()
     task = ray.remote(train_unit).options(max_retries=RETRIES, num_cpus=1, num_gpus=int(kind != "cpu"))
+    owner = owner_of(store)
     pending = {
-        task.remote([run.to_dict() for run in members], kind, precision, record(members[0])): members for members in stacks
+        task.remote([run.to_dict() for run in members], kind, precision, record(members[0]), owner): members for members in stacks
     }
     progress = Progress(stacks, quiet)
     try:
         while pending:
             for done in ray.wait(list(pending), timeout=POLL_SECONDS)[0]:
-                rows, traces = ray.get(done)
+                try:
+                    rows, traces = ray.get(done)
+                except ray.exceptions.RayError as error:
+                    raise ValueError(f"a worker failed: {getattr(error, 'cause', None) or type(error).__name__}.") from None
                 if any(row["provenance"]["sources"] != SOURCES for row in rows):
                     raise ValueError("a worker runs other code than this machine; install the same version everywhere.")
                 present = store.rows() if traces else {}  # a run may lack its trace only: its row stays as it is

@@ -6,7 +6,6 @@ asked for, not on those missing, so that a second call finds the checkpoints of 
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 import warnings
@@ -25,8 +24,9 @@ from ..config import Protocol, Run
 from ..encoder import IMAGE_SIZE, dropout_shapes
 from ..engine.device import free_bytes, is_accelerator, release_memory, resolve_device, resolve_precision
 from ..engine.embedding import EMBED_BATCH
-from ..engine.provenance import machine
+from ..engine.provenance import commit, machine
 from ..engine.streams import stream_of
+from ..files import content_hash
 from ..results import Store
 from .progress import Progress, numbered, trainings
 from .rows import make_rows
@@ -105,7 +105,7 @@ def shard_of(runs: Sequence[Run], index: int, count: int) -> list[Run]:
 
 def checkpoint_path(store: Store, runs: Sequence[Run]) -> Path:
     """Where the checkpoint of a stack of these runs is."""
-    name = hashlib.sha256(" ".join(sorted(run.key for run in runs)).encode()).hexdigest()[:16]
+    name = content_hash(" ".join(sorted(run.key for run in runs)).encode(), 16)
     return store.checkpoints_path / f"{name}.pt"
 
 
@@ -181,7 +181,10 @@ def train_stack(
     if progress is not None:
         how |= {"on_restore": progress.restored, "on_epoch": progress.epoch}
     stack = pretrain.train(trainings(members), device, checkpoint=checkpoint, **how)
-    keep(stack, members, store, record)
+    try:
+        keep(stack, members, store, record)
+    except torch.OutOfMemoryError:
+        raise ValueError("the probes do not fit into memory; the trained stack is kept: free memory and call again.") from None
     checkpoint.unlink(missing_ok=True)
     if progress is not None:
         progress.stack_done(members)
@@ -190,7 +193,6 @@ def train_stack(
 def keep(stack: pretrain.Stack, members: Sequence[Run], store: Store, record: bool) -> None:
     """Evaluate a trained stack and store its networks, rows and traces; on a full disk, rows without networks."""
     draws = evaluate.measure(stack, members)
-    metrics = {key: evaluate.means(of_run) for key, of_run in draws.items()}
     present = store.rows() if record else {}  # a run may lack its trace only: its row stays as it is
     wanting = [run for run in members if run.key not in present]
     if wanting:
@@ -200,12 +202,12 @@ def keep(stack: pretrain.Stack, members: Sequence[Run], store: Store, record: bo
             warnings.warn(f"trained encoders are not kept: {error}", stacklevel=3)
             kept = None
         try:
-            store.add(make_rows(stack, metrics, wanting, draws, kept))
+            store.add(make_rows(stack, draws, wanting, kept))
         except OSError:
             if kept is None:
                 raise
             (store.encoders_path / kept["file"]).unlink(missing_ok=True)
-            store.add(make_rows(stack, metrics, wanting, draws))
+            store.add(make_rows(stack, draws, wanting))
     if record:
         traces = {trace.key: trace for trace in stack.traces()}
         for run in members:
@@ -241,7 +243,7 @@ def compute(
         How many runs were trained.
 
     Raises:
-        ValueError: for an unusable device or precision, before any training.
+        ValueError: for an unusable device or precision, before any training; or if one run does not fit into memory.
         OSError: if rows cannot be written, before any training.
         Interrupted: when `should_stop` turned true; what was done is kept, and the next call goes on from there.
     """
@@ -252,6 +254,7 @@ def compute(
     if not stacks:
         return 0
     store.check_writable()
+    commit()
     if not quiet:
         print(*what_runs(stacks, where, precision), sep="\n", flush=True)
     with closing(Progress(stacks, quiet)) as progress:
@@ -264,7 +267,9 @@ def compute(
                 continue
             except torch.OutOfMemoryError:
                 if networks == 1:
-                    raise
+                    raise ValueError(
+                        "one run does not fit into the device's memory: free some, or take another device."
+                    ) from None
             release_memory(where)  # here, where no traceback holds the stack any more
             warnings.warn(f"a stack of {len(stacks[0])} runs does not fit into memory; it is halved.", stacklevel=2)
             stacks = [half for stack in stacks for half in cut_into_stacks(stack, -(-networks // 2), True, record)]
@@ -280,12 +285,14 @@ def missing_stacks(
     record: Recorded = nothing,
 ) -> list[list[Run]]:
     """Stacks cut from all the runs asked for, without the runs that exist; files that a kill left behind are removed."""
-    distinct = list({run.key: run for run in runs}.values())
-    if not distinct:
-        return []
-    size = stack_size or stack_size_for(device, distinct[0].protocol, precision)
-    mix = mixes_streams(device, distinct[0].protocol, precision)
-    stacks = cut_into_stacks(distinct, size, mix_streams=mix, record=record)
+    distinct = {run.key: run for run in runs}.values()
+    shapes: dict[tuple[Any, ...], list[Run]] = {}
+    for run in distinct:
+        shapes.setdefault(pretrain.shape_of(run.training), []).append(run)
+    stacks: list[list[Run]] = []
+    for shape in sorted(shapes, key=repr):
+        size = stack_size or stack_size_for(device, shape[0], precision)
+        stacks += cut_into_stacks(shapes[shape], size, mixes_streams(device, shape[0], precision), record)
     missing = {run.key for run in store.missing(distinct, traced=record)}
     tidy(store, [members for members in stacks if missing.isdisjoint(run.key for run in members)])
     return [left for members in stacks if (left := [run for run in members if run.key in missing])]
@@ -295,7 +302,7 @@ def tidy(store: Store, done: Sequence[Sequence[Run]]) -> None:
     """Remove what a kill left behind: checkpoints of stacks that are done, and half-written files a day old."""
     left = [checkpoint_path(store, members) for members in done]
     for folder in (store.rows_path, store.traces_path, store.encoders_path, store.checkpoints_path):
-        for path in (*folder.glob("*.tmp"), *folder.glob(".*.probe")):
+        for path in folder.glob("*.tmp"):
             with suppress(OSError):
                 left += [path] if time.time() - path.stat().st_mtime > STALE_SECONDS else []
     for path in left:

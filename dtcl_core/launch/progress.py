@@ -83,7 +83,7 @@ class Progress:
         if self.bar.disable and not self.quiet:
             rate = max(self.trained, 1e-9) / (self.said_at - self.began)
             left = (self.total - self.skipped - self.trained) / rate
-            ahead = f"; about {readable_time(left)} left" if left > 0 else ""
+            ahead = f"; about {readable_time(left)} left" if left > 0 and self.trained else ""
             epochs = f"{self.skipped + self.trained} of {self.total} run-epochs, {rate:.2f} a second"
             print(f"{self.done} of {self.runs} runs done; {epochs}{ahead}", flush=True)
 

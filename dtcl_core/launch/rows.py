@@ -8,24 +8,19 @@ from typing import Any
 
 from ..config import REVISION, Run
 from ..engine.provenance import commit
-from ..evaluate import Draws
+from ..evaluate import Draws, means
 from ..pretrain import Stack
 
 
 def make_rows(
-    stack: Stack,
-    metrics: dict[str, dict[str, dict[str, float | None]]],
-    runs: Sequence[Run] | None = None,
-    draws: dict[str, Draws] | None = None,
-    encoder: dict[str, str] | None = None,
+    stack: Stack, draws: dict[str, Draws], runs: Sequence[Run] | None = None, encoder: dict[str, str] | None = None
 ) -> list[dict[str, Any]]:
     """Rows of a trained stack.
 
     Args:
         stack: trained.
-        metrics: what `evaluate.evaluate` returned.
-        runs: those that rows are made of; None: the stack's.
         draws: what `evaluate.measure` returned; kept of runs with more than one draw of labels.
+        runs: those that rows are made of; None: the stack's.
         encoder: what `Store.add_encoders` returned.
     """
     provenance = {
@@ -38,11 +33,11 @@ def make_rows(
     }
     rows, place = [], {run.training: number for number, run in enumerate(stack.runs)}
     for run in stack.runs if runs is None else runs:
-        scores = metrics[run.key]
+        scores = means(draws[run.key])
         finished = all(value is not None for fraction in scores.values() for value in fraction.values())
         row = {"key": run.key, "revision": REVISION, "run": run.to_dict(), "metrics": scores}
         row |= {"status": "ok" if finished else "diverged", "provenance": dict(provenance)}
-        if draws is not None and run.protocol.label_draws > 1:
+        if run.protocol.label_draws > 1:
             row["draws"] = draws[run.key]
         if encoder is not None:
             row["encoder"] = {**encoder, "place": place[run.training]}

@@ -29,13 +29,16 @@ def embed_in_chunks(encoder: Callable[[Any], Tensor], x: Tensor | Mapping[str, T
         does not: it takes the statistics of each chunk, and updates its running ones twice. Dropout draws the same again.
 
     Raises:
-        ValueError: if the dictionary is empty, holds something other than tensors, or tensors of several lengths.
+        ValueError: if x is neither, or a dictionary that is empty, holds something other than tensors, or tensors of several
+            lengths.
 
     >>> x = torch.arange(6.0).reshape(3, 2).requires_grad_()
     >>> embed_in_chunks(torch.nn.Identity(), x, chunk_size=2).equal(x)
     True
     """
     size = int(checked_number("chunk_size", chunk_size, 1, integer=True))
+    if not isinstance(x, (Tensor, Mapping)):
+        raise ValueError(f"x must be a tensor or a dictionary of tensors, got {type(x).__name__}.")
     parts = x.split(size) if isinstance(x, Tensor) else _parts(x, size)
     return torch.cat([checkpoint(encoder, part, use_reentrant=False) for part in parts])
 

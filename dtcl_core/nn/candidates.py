@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from ..checks import checked_choice
 from ..losses import anchor_losses, directions, pair_temperature, same_domain
 from .gather import all_gather, rows_of
 from .inputs import widened
@@ -75,6 +76,7 @@ class Anchors:
             yield Anchors(**{k: t[..., rows, :] if k in ("z", "belief") else t[..., rows] for k, t in given.items()})
 
 
+REDUCTIONS = ("mean", "none")
 Side = TypeVar("Side", Anchors, Candidates)
 
 
@@ -140,7 +142,8 @@ def pairs_of(
     if anchors.belief is None or candidates.posterior is None:
         return positive, admitted, None
     w = (anchors.belief @ candidates.posterior.transpose(-1, -2)).to(candidates.z.dtype)
-    return positive, admitted, pair_temperature(w, tau.tau_alpha, tau.tau_beta, tau.tau_min, tau.num_domains)
+    tau_min = tau.tau_min[..., None, None] if isinstance(tau.tau_min, Tensor) else tau.tau_min
+    return positive, admitted, pair_temperature(w, tau.tau_alpha, tau.tau_beta, tau_min, tau.num_domains)
 
 
 def _ready(side: Side) -> Side:
@@ -171,7 +174,7 @@ def contrast(
     Args:
         anchors: N of them.
         candidates: M of them.
-        tau: temperatures; a tau_alpha or tau_beta with leading dimensions is one value a run.
+        tau: temperatures; one with leading dimensions has a value for each run.
         chunk_size: anchors computed at a time, and again in the backward pass; None computes all at once. Peak memory is a
             few `chunk_size` x M matrices. The value does not depend on it, up to rounding.
         own_domain: whether only negatives of the anchor's own domain are admitted.
@@ -179,7 +182,11 @@ def contrast(
 
     Returns:
         [...], or [..., N] for "none", with 0 for an anchor without a positive; in float32 or better, under autocast too.
+
+    Raises:
+        ValueError: for another reduction.
     """
+    reduction = checked_choice("reduction", reduction, REDUCTIONS)
     with torch.autocast(anchors.z.device.type, enabled=False):
         anchors, candidates = _ready(anchors), _ready(candidates)
         again = chunk_size is not None and torch.is_grad_enabled()

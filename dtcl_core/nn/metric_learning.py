@@ -28,7 +28,7 @@ from ..checks import checked_choice
 from ..losses import anchor_losses, cosine_similarity
 from .candidates import Anchors, Candidates, pairs_of
 from .inputs import INTEGERS, check_domains, check_embeddings, check_integers, widened
-from .settings import Setting, Tunable, setting
+from .settings import Setting, Tunable
 from .weigher import HasPosterior, Weigher
 
 Mined = tuple[Tensor, ...] | None  # the pairs or triplets of a miner
@@ -90,7 +90,7 @@ class DomainWeightedLoss(Tunable, BaseMetricLossFunction):
         super().__init__(**kwargs)
         common_functions.assert_distance_type(self, CosineSimilarity)
         self.weigher = Weigher(tau_beta, tau_min, num_domains, weighting, discriminator, l2, features)
-        self.tau_alpha = setting("tau_alpha", tau_alpha)
+        self.tau_alpha = tau_alpha
         self.packed = checked_choice("packed", packed, (True, False))
         self.domains: Tensor | None = None  # of the next call, where it is given none
 

@@ -6,11 +6,11 @@ loss has a `weigher`, which asks a discriminator how likely two examples share a
 **Inputs.** Embeddings count by direction; one of all zeros has none, and gets no gradient. Domains are integers 0 ... N_D - 1,
 and a negative number, such as -1, is an unknown domain. Domains, labels and ids may have any integer type.
 
-**Temperatures** are read at each call, and can be set later: ``loss.tau = 0.2``. A temperature is a number, a tensor (an
-`nn.Parameter` is learned), a `LearnedTemperature`, which stays positive, or a schedule: a function without arguments. A
-compiled loss takes new values without compiling anew; its schedules must return numbers. Processes learn different
-temperatures (and weights of a `DomainAdversary`), unless `DistributedDataParallel` wraps the loss too, or the gradients are
-averaged in another way.
+**Temperatures** are a number, a tensor (an `nn.Parameter` is learned), or a module that gives one, such as a
+`LearnedTemperature`, which stays positive. With leading dimensions [R], a tensor has a value for each run. They are read at
+each call. To schedule one, set it: ``loss.tau = 0.2``. A compiled loss takes new numbers without compiling anew. Processes
+learn different temperatures (and weights of a `DomainAdversary`), unless `DistributedDataParallel` wraps the loss too, or the
+gradients are averaged in another way.
 
 **Checks.** Options and inputs that make no sense raise ValueError. A check of inputs reads from the device, which stalls a GPU
 for a moment; a compiled loss, or one with ``validate=False``, omits it. A batch that is only unfavourable is no error: an
@@ -35,13 +35,14 @@ from torch import Tensor
 
 from ..checks import checked_choice, checked_number
 from . import gather as processes
-from .candidates import Anchors, Candidates, Temperatures, across_views, contrast, for_all, within_all
+from .candidates import REDUCTIONS, Anchors, Candidates, Temperatures, across_views, contrast, for_all, within_all
 from .inputs import check_embeddings, check_integers, check_labels, widened
 from .monitor import Seen
 from .queue import NegativeQueue
-from .settings import Setting, Tunable, setting
+from .settings import Setting, Tunable
 from .weigher import HasPosterior, Weigher
 
+NEGATIVES = ("other_view", "both_views")
 Views = Tensor | Sequence[Tensor]
 
 
@@ -62,17 +63,19 @@ class _Contrastive(Tunable):
         self.weigher = weigher
         self.gather = checked_choice("gather", gather, (True, False))
         self.validate = checked_choice("validate", validate, (True, False))
-        self.reduction = checked_choice("reduction", reduction, ("mean", "none"))
+        self.reduction = checked_choice("reduction", reduction, REDUCTIONS)
         self.chunk_size = None if chunk_size is None else int(checked_number("chunk_size", chunk_size, 1, integer=True))
         self._seen: Seen | None = None
 
+    def _of_weigher(self, name: str) -> bool:
+        """Whether there is a weigher, and this is one of its settings."""
+        return name in Weigher.settings and self.__dict__["_modules"].get("weigher") is not None
+
     def __getattr__(self, name: str) -> Any:
-        if name in Weigher.settings and self.__dict__["_modules"].get("weigher") is not None:
-            return getattr(self.weigher, name)
-        return super().__getattr__(name)
+        return getattr(self.weigher, name) if self._of_weigher(name) else super().__getattr__(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in Weigher.settings:
+        if self._of_weigher(name):
             setattr(self.weigher, name, value)
         else:
             super().__setattr__(name, value)
@@ -156,7 +159,7 @@ class _TwoViews(_Contrastive):
     def __init__(self, weigher: Weigher | None, symmetric: bool, negatives: str, queue: NegativeQueue | None, *shared: Any):
         super().__init__(weigher, *shared)
         self.symmetric = checked_choice("symmetric", symmetric, (True, False))
-        self.negatives = checked_choice("negatives", negatives, ("other_view", "both_views"))
+        self.negatives = checked_choice("negatives", negatives, NEGATIVES)
         self.queue = queue
         self._check_queue(queue)
 
@@ -186,10 +189,11 @@ class _TwoViews(_Contrastive):
         """
         own, queue = queue is None and self.queue is not None, self.queue if queue is None else queue
         views, domains, tau = self._checked(z0, z1, domains, queue=queue, ids=ids)
-        if len(views) > 2 and self.negatives != "both_views":
+        one_pool = checked_choice("negatives", self.negatives, NEGATIVES) == "both_views"
+        if len(views) > 2 and not one_pool:
             raise ValueError(f'{len(views)} views make one pool: they need negatives="both_views".')
         ids = None if ids is None else ids.long()
-        if self.negatives == "both_views":
+        if one_pool:
             sides = [within_all(views, processes.rows_of(z0, self.gather), domains, ids, self.gather)]
         else:
             ways = [(views[1], views[0]), (views[0], views[1])] if self.symmetric else [(views[0], views[1])]
@@ -221,7 +225,8 @@ class InfoNCELoss(_TwoViews):
 
     Args:
         tau: temperature, > 0; see Temperatures in this module's first lines.
-        symmetric: average both directions. False takes z0 as the anchors, as the paper does.
+        symmetric: average both directions. False takes z0 as the anchors, as the paper does. With ``negatives="both_views"``,
+            where both views are anchors, it has no effect.
         negatives: "other_view" contrasts an anchor with the N - 1 others of the other view. "both_views" takes both views as
             anchors, and all 2 N - 2 others as negatives: SimCLR's NT-Xent.
         queue: a `NegativeQueue`. Negatives come from it, and in training mode each call fills it with z1.
@@ -250,7 +255,7 @@ class InfoNCELoss(_TwoViews):
         validate: bool = True,
     ):
         super().__init__(None, symmetric, negatives, queue, gather, chunk_size, reduction, validate)
-        self.tau = setting("tau", tau)
+        self.tau = tau
 
 
 class SameDomainInfoNCELoss(InfoNCELoss):
@@ -311,7 +316,7 @@ class DomainWeightedInfoNCELoss(_TwoViews):
     ):
         weigher = Weigher(tau_beta, tau_min, num_domains, weighting, discriminator, l2, features)
         super().__init__(weigher, symmetric, negatives, queue, gather, chunk_size, reduction, validate)
-        self.tau_alpha = setting("tau_alpha", tau_alpha)
+        self.tau_alpha = tau_alpha
 
 
 class _Supervised(_Contrastive):
@@ -364,13 +369,18 @@ class SupConLoss(_Supervised):
         validate: bool = True,
     ):
         super().__init__(None, gather, chunk_size, reduction, validate)
-        self.tau = setting("tau", tau)
+        self.tau = tau
 
 
 class DomainWeightedSupConLoss(_Supervised):
     """`SupConLoss` whose negatives have the paper's temperatures (Eq. 3); at tau_beta = 0 it is `SupConLoss`.
 
-    Args and Shape: the Shape is that of `SupConLoss`; the options are those of `DomainWeightedInfoNCELoss`.
+    Args:
+        tau_alpha ... features: as for `DomainWeightedInfoNCELoss`.
+        gather, chunk_size, reduction, validate: as for `InfoNCELoss`.
+
+    Shape:
+        As for `SupConLoss`.
     """
 
     settings = ("tau_alpha", *_Supervised.settings)
@@ -393,4 +403,4 @@ class DomainWeightedSupConLoss(_Supervised):
     ):
         weigher = Weigher(tau_beta, tau_min, num_domains, weighting, discriminator, l2, features)
         super().__init__(weigher, gather, chunk_size, reduction, validate)
-        self.tau_alpha = setting("tau_alpha", tau_alpha)
+        self.tau_alpha = tau_alpha

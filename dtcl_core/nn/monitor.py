@@ -50,7 +50,7 @@ class Seen:
                 known = negative & (chunk.domains >= 0)[..., :, None] & (candidates.domains >= 0)[..., None, :]
                 same = same_domain(chunk.domains, candidates.domains)
                 within, across = known & same, known & ~same
-            clipped = negative & (tau_neg <= torch.as_tensor(self.tau.tau_min).to(tau_neg))
+            clipped = negative & (tau_neg <= torch.as_tensor(self.tau.tau_min).to(tau_neg)[..., None, None])
             parts = (tau_neg[within], tau_neg[across], clipped, within, across, negative)
             sums += torch.stack([part.double().sum() for part in parts])
         accuracy = torch.nan

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from .. import losses
 from ..checks import checked_choice, checked_number
 from .inputs import check_embeddings, widened
-from .settings import Described, Setting, Tunable, setting
+from .settings import Described, Setting, Tunable
 
 
 class MMDPenalty(Described):
@@ -73,14 +73,17 @@ class DomainAdversary(Tunable):
     Args:
         dim: k of the embeddings.
         num_domains: N_D, at least 2.
-        lambda_: strength of the reversed gradient, >= 0; a number, a tensor or a schedule.
-        schedule: "constant", or "ganin": lambda rises from 0 with the training's progress.
+        lambda_: strength of the reversed gradient, >= 0; see Temperatures in `modules`.
         normalize: scale embeddings to unit length first. The losses do not see the length of raw embeddings, so that nothing
             would keep reversed gradients from making them ever longer.
         validate: check inputs.
+
+    Lambda may be set at any time. DANN's authors let it rise with the training, by `dtcl_core.losses.annealed`::
+
+        adversary.lambda_ = annealed(step / steps)
     """
 
-    settings = ("num_domains", "lambda_", "schedule", "normalize", "validate")
+    settings = ("num_domains", "lambda_", "normalize", "validate")
 
     def __init__(
         self,
@@ -88,51 +91,29 @@ class DomainAdversary(Tunable):
         num_domains: int,
         lambda_: Setting = 1.0,
         *,
-        schedule: str = "constant",
         normalize: bool = True,
         validate: bool = True,
     ):
         super().__init__()
         self.num_domains = int(checked_number("num_domains", num_domains, 2, integer=True))
-        self.lambda_ = setting("lambda_", lambda_)
-        self.schedule = checked_choice("schedule", schedule, ("constant", "ganin"))
+        self.lambda_ = lambda_
         self.normalize = checked_choice("normalize", normalize, (True, False))
         self.validate = checked_choice("validate", validate, (True, False))
         self.classifier = nn.Linear(int(checked_number("dim", dim, 1, integer=True)), self.num_domains)
 
-    def strength(self, progress: float | Tensor | None) -> float | Tensor:
-        """Lambda, a number or [], when a share `progress` of the training, from 0 to 1, is done.
+    def forward(self, z: Tensor, domains: Tensor) -> Tensor:
+        """The classifier's cross entropy, in nats, of embeddings z [N, k] and domains int [N].
 
         Raises:
-            ValueError: if lambda is negative, or depends on the progress and there is none.
-        """
-        lambda_ = self.now("lambda_", self.classifier.weight, self.validate)
-        if self.schedule == "constant":
-            return lambda_
-        if progress is None:
-            raise ValueError('schedule="ganin" needs progress, the share of the training that is done.')
-        return lambda_ * losses.annealed(progress)
-
-    def forward(self, z: Tensor, domains: Tensor, progress: float | Tensor | None = None) -> Tensor:
-        """The classifier's cross entropy, in nats.
-
-        Args:
-            z: [N, k] embeddings.
-            domains: int [N].
-            progress: the share of the training that is done, needed by the schedule "ganin". A compiled module takes a 0-d
-                tensor; each other number would compile it anew.
-
-        Raises:
-            ValueError: as for `MMDPenalty`, and for progress that is outside [0, 1], or missing though needed.
+            ValueError: as for `MMDPenalty`, for embeddings of another width than `dim`, or a lambda below zero.
         """
         if self.validate and not torch.compiler.is_compiling():
             check_embeddings(z, domains, self.num_domains, needed=True)
             if z.shape[-1] != self.classifier.in_features:
                 raise ValueError(f"z must have {self.classifier.in_features} dimensions, got {tuple(z.shape)}.")
-            if progress is not None:
-                checked_number("progress", progress.item() if isinstance(progress, Tensor) else progress, 0.0, 1.0)
         with torch.autocast(z.device.type, enabled=False):
             z = z.to(self.classifier.weight.dtype)
             z = losses.directions(z) if self.normalize else z
-            strength = torch.as_tensor(self.strength(progress), dtype=z.dtype, device=z.device).expand(z.shape[:-2])
-            return losses.adversarial_loss(z, domains.long(), self.classifier.weight, self.classifier.bias, strength)
+            lambda_ = self.now("lambda_", self.classifier.weight, self.validate)
+            lambda_ = torch.as_tensor(lambda_, dtype=z.dtype, device=z.device).expand(z.shape[:-2])
+            return losses.adversarial_loss(z, domains.long(), self.classifier.weight, self.classifier.bias, lambda_)

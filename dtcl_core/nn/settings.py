@@ -1,34 +1,32 @@
-"""Settings that may change as training goes on: numbers, tensors (learned or not) and schedules, read at each call.
+"""Settings that may change as training goes on: numbers, tensors (learned or not) and modules, read at each call.
 
-A compiled module reads numbers from tensors and asks schedules outside of its graph: a new value does not compile it anew.
+To schedule a setting, set it: ``loss_fn.tau = 0.2``. A compiled module reads numbers from tensors, so that a new number does
+not compile it anew.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
-import weakref
-from collections.abc import Callable
-from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ..checks import checked_number, is_finite
+from ..checks import checked_number, shown
 from .inputs import outside_vmap
 
-Setting = float | Tensor | Callable[[], float | Tensor]  # the last is a schedule
+Setting = float | Tensor | nn.Module  # a module gives a tensor when it is called without arguments
 NAMES = ("tau", "tau_alpha", "tau_beta", "tau_min", "lambda_")
 MAY_BE_ZERO = ("tau_beta", "lambda_")
-_numbers = itertools.count()
-_by_number: weakref.WeakValueDictionary[int, Tunable] = weakref.WeakValueDictionary()  # what a compiled graph looks up
 
 
 def setting(name: str, value: Any) -> Any:
-    """The value of a setting of `NAMES`, checked if it is a number; a tensor or a schedule is returned as it is."""
-    if isinstance(value, Tensor) or callable(value):
+    """The value of a setting of `NAMES`: a number, which is checked, a tensor or a module; ValueError for anything else."""
+    if isinstance(value, (Tensor, nn.Module)):
         return value
+    if callable(value):
+        accepted = "a number, a tensor or an nn.Module such as LearnedTemperature"
+        raise ValueError(f"{name} must be {accepted}, got {shown(value)}; to schedule it, set loss_fn.{name} = value.")
     return float(checked_number(name, value, 0.0, above=name not in MAY_BE_ZERO))
 
 
@@ -45,66 +43,45 @@ class Described(nn.Module):
 class Tunable(Described):
     """A module with settings of `NAMES`. A value of any kind may replace any other, a number an `nn.Parameter` for example."""
 
-    _kept: dict[str, Tensor | None]  # what a compiled graph reads: a number as a tensor; None for a schedule
-    _number: Tensor  # identifies the module; a tensor, so that a compiled graph serves several modules
+    _kept: dict[str, Tensor]  # the numbers among the settings, as a compiled graph reads them
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self.__setstate__({"_kept": {}})
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        number = next(_numbers)  # a copy is another module
-        _by_number[number] = self
-        super().__setstate__(state | {"_number": torch.tensor(number)})
+        self._kept = {}
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in NAMES:
+            value = setting(name, value)
             for kind in (self._parameters, self._buffers, self._modules, self._kept):
                 kind.pop(name, None)
-            if isinstance(value, Real) and is_finite(value):
-                self._kept[name] = torch.tensor(float(value), dtype=torch.float64)
-            elif callable(value) and not isinstance(value, nn.Module):
-                self._kept[name] = None
+            if isinstance(value, float):
+                self._kept[name] = torch.tensor(value, dtype=torch.float64)
         super().__setattr__(name, value)
 
     def now(self, name: str, like: Tensor, validate: bool = True) -> float | Tensor:
-        """The present value of a setting; in eager mode a number is checked again.
+        """The present value of a setting.
 
         Args:
             name: one of `NAMES`.
             like: a tensor is returned in its dtype and on its device.
-            validate: whether a tensor is checked too, which reads from the device.
+            validate: whether a tensor is checked, which reads from the device; a compiled module omits this.
 
         Raises:
             ValueError: for a value that is not positive, or below zero where zero is accepted.
         """
-        if torch.compiler.is_compiling() and name in self._kept:
-            kept = self._kept[name]
-            return _asked(like.detach(), self._number, name) if kept is None else kept.to(like)
+        compiling = torch.compiler.is_compiling()
+        if compiling and name in self._kept:
+            return self._kept[name].to(like)
         value = getattr(self, name)
-        value = value if isinstance(value, Tensor) or not callable(value) else value()
+        value = setting(name, value()) if isinstance(value, nn.Module) else value
         if not isinstance(value, Tensor):
-            return value if torch.compiler.is_compiling() else setting(name, value)
-        if validate and not torch.compiler.is_compiling():
+            return value
+        if validate and not compiling:
             accepted = (value >= 0 if name in MAY_BE_ZERO else value > 0) & value.isfinite()
             if not outside_vmap(bool, accepted.all()):
                 bound = ">= 0" if name in MAY_BE_ZERO else "> 0 (`LearnedTemperature` cannot be other)"
                 raise ValueError(f"{name} must be {bound}, got {value.detach().flatten().tolist()}.")
         return value.to(like)
-
-
-@torch.library.custom_op("dtcl::asked", mutates_args=(), schema="(Tensor like, Tensor number, str name) -> Tensor")
-def _asked(like: Tensor, number: Tensor, name: str) -> Tensor:
-    """The number that a schedule of a compiled module returns at this call."""
-    value = _by_number[int(number)].now(name, like)
-    if isinstance(value, Tensor):  # its gradient would be lost
-        raise ValueError(f"a compiled module asks the schedule of {name} for a number; what gives a tensor must be an nn.Module.")
-    return like.new_tensor(value)
-
-
-@_asked.register_fake
-def _(like: Tensor, number: Tensor, name: str) -> Tensor:
-    return like.new_empty(())
 
 
 class LearnedTemperature(Described):

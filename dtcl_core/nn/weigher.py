@@ -13,23 +13,30 @@ from .. import logistic
 from ..checks import checked_choice, checked_number
 from ..discriminator import FEATURES, Fitted
 from ..discriminator import features as seen_of
-from . import fitting
 from . import gather as processes
 from .candidates import Anchors, Candidates, Temperatures
 from .inputs import outside_vmap, widened
-from .settings import Setting, Tunable, setting
+from .settings import Setting, Tunable
+
+WEIGHTINGS = ("negatives", "pairs")
 
 
 class HasPosterior(typing.Protocol):
-    """A fitted discriminator: one of `discriminators` or `discriminator.fit`, or your own."""
+    """A fitted discriminator: a `LinearDiscriminator`, what `discriminator.fit` returns, or an object of your own."""
 
     def predict_proba(self, z: Tensor, /) -> Tensor:
         """Domain posteriors [..., N, D] of embeddings [..., N, k]."""
 
 
+def _fit(z: Tensor, domains: Tensor, d: int, l2: float) -> tuple[Tensor, Tensor]:
+    """Weights [..., d, k] and biases [..., d] of `logistic.fit`, in memory of their own, as a compiled graph needs them."""
+    model = logistic.fit(z, domains, d, l2, solver="lbfgs")
+    return model.weight.clone(), model.bias.clone()
+
+
 # One node for `torch.compile`, which cannot follow a solver that stops when it is done.
 _schema = "(Tensor z, Tensor domains, int d, float l2) -> (Tensor, Tensor)"
-_fit_when_compiled = torch.library.custom_op("dtcl::fit_linear", fitting.fit, mutates_args=(), schema=_schema)
+_fit_when_compiled = torch.library.custom_op("dtcl::fit_linear", _fit, mutates_args=(), schema=_schema)
 
 
 @_fit_when_compiled.register_fake
@@ -58,10 +65,10 @@ class Weigher(Tunable):
         features: str,
     ):
         super().__init__()
-        self.tau_beta = setting("tau_beta", tau_beta)
-        self.tau_min = setting("tau_min", tau_min)
+        self.tau_beta = tau_beta
+        self.tau_min = tau_min
         self.num_domains = int(checked_number("num_domains", num_domains, 2, integer=True))
-        self.weighting = checked_choice("weighting", weighting, ("negatives", "pairs"))
+        self.weighting = checked_choice("weighting", weighting, WEIGHTINGS)
         self.l2 = float(checked_number("l2", l2, 0.0, above=True))
         self.features = checked_choice("features", features, FEATURES)
         self.discriminator = discriminator
@@ -99,7 +106,7 @@ class Weigher(Tunable):
         compiled = torch.compiler.is_compiling()
         with torch.autocast(z.device.type, enabled=False):
             problem = seen_of(z, self.features), domains, self.num_domains, self.l2
-            weight, bias = _fit_when_compiled(*problem) if compiled else outside_vmap(fitting.fit, *problem)
+            weight, bias = _fit_when_compiled(*problem) if compiled else outside_vmap(_fit, *problem)
         single = domains.amax(-1) <= domains.masked_fill(domains < 0, self.num_domains).amin(-1)
         if validate and not compiled and bool(single.any()):
             message = "a batch holds one domain only, from which no discriminator can be fitted; its weights are w_ij = 1 / N_D."
@@ -133,7 +140,7 @@ class Weigher(Tunable):
         not known, all domains are equally likely, so that w_ij = 1 / N_D.
         """
         candidates = replace(candidates, posterior=self.posterior(predict, candidates.z, gather, validate))
-        if self.weighting == "pairs":
+        if checked_choice("weighting", self.weighting, WEIGHTINGS) == "pairs":
             return replace(anchors, belief=self.posterior(predict, anchors.z, gather, validate)), candidates
         assert anchors.domains is not None
         domains = anchors.domains.expand(anchors.z.shape[:-1])[..., None]

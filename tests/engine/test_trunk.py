@@ -287,7 +287,7 @@ def test_a_row_tells_which_code_computed_it_from_first_to_last(wide, tmp_path):
     with pytest.raises(pretrain.Interrupted):
         pretrain.train([run], "cpu", **options, should_stop=lambda: bool(epochs))
     stack = pretrain.train([run], "cpu", trunk="pytorch", checkpoint=checkpoint)
-    (row,) = make_rows(stack, evaluate.evaluate(stack))
+    (row,) = make_rows(stack, evaluate.measure(stack))
     description = native.load(wide.channels).description
     assert description.startswith("native.cpp ") and "-O3" in description and description.endswith("-DWIDTHS=16,32")
     assert row["provenance"]["trunk"] == f"{description}, then None"

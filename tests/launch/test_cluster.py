@@ -1,5 +1,6 @@
 """A real local Ray cluster of two workers, one of them killed while it trains."""
 
+import copy
 import os
 import signal
 import threading
@@ -10,7 +11,8 @@ import pytest
 import ray
 
 from dtcl_core import pretrain
-from dtcl_core.launch import cluster, launchers, local
+from dtcl_core.engine import provenance
+from dtcl_core.launch import cluster, local
 from dtcl_core.results import Store
 
 
@@ -54,12 +56,13 @@ def test_a_killed_worker_loses_and_doubles_no_row(all_methods, tmp_path, two_wor
     stacks = local.missing_stacks(runs, Store(tmp_path), pretrain.resolve_device("cpu"), "float32", 3)
     assert len(stacks) >= 4
     killed: list[int] = []
-    started = lambda: any(cluster.scratch_store(members).path.exists() for members in stacks) or workers_at_work()  # noqa: E731
+    store = Store(tmp_path / "ray")
+    scratch = [cluster.scratch_store(members, cluster.owner_of(store)).path for members in stacks]
+    started = lambda: any(path.exists() for path in scratch) or workers_at_work()  # noqa: E731
     over = threading.Event()
     thread = threading.Thread(target=kill_one_worker, args=(killed, started, over))
     thread.start()
-    store = Store(tmp_path / "ray")
-    assert launchers.compute(runs, store, "cpu", stack_size=3, record=lambda run: True, launcher="ray", quiet=True) == len(runs)
+    assert cluster.compute(runs, store, "cpu", stack_size=3, record=lambda run: True, quiet=True) == len(runs)
     over.set()
     thread.join()
     assert killed, "no worker was seen at work"
@@ -70,23 +73,40 @@ def test_a_killed_worker_loses_and_doubles_no_row(all_methods, tmp_path, two_wor
     local.compute(runs, home, "cpu", stack_size=3, quiet=True)
     for key, row in home.rows().items():
         assert row["metrics"] == store.rows()[key]["metrics"]
-    assert not any(cluster.scratch_store(members).path.exists() for members in stacks)
+    assert not any(path.exists() for path in scratch)
 
 
 def test_a_stop_keeps_what_is_done_and_mistakes_are_told_first(all_methods, tmp_path, two_workers):
     store = Store(tmp_path)
     with pytest.raises(ValueError, match="the Ray cluster has no GPU"):
-        launchers.compute(all_methods, store, "cuda", launcher="ray", quiet=True)
-    with pytest.raises(ValueError, match="launcher must be one of"):
-        launchers.compute(all_methods, store, "cpu", launcher="dask", quiet=True)
+        cluster.compute(all_methods, store, "cuda", quiet=True)
     assert not store.rows()
     with pytest.raises(pretrain.Interrupted):
-        launchers.compute(
-            all_methods, store, "cpu", stack_size=3, launcher="ray", quiet=True, should_stop=lambda: bool(store.rows())
-        )
+        cluster.compute(all_methods, store, "cpu", stack_size=3, quiet=True, should_stop=lambda: bool(store.rows()))
     assert 0 < len(store.rows()) < len(all_methods)
-    launchers.compute(all_methods, store, "cpu", stack_size=3, launcher="ray", quiet=True)
+    cluster.compute(all_methods, store, "cpu", stack_size=3, quiet=True)
     assert store.rows().keys() == {run.key for run in all_methods}
+
+
+def test_rows_that_an_earlier_version_left_with_a_worker_are_not_taken(all_methods, tmp_path):
+    runs = all_methods[:1]
+    scratch = cluster.scratch_store(runs, "a driver")
+    local.compute(runs, scratch, "cpu", quiet=True)
+    (shard,) = scratch.rows_path.glob("*.jsonl")
+    old = [{k: v for k, v in row.items() if k not in ("shard", "digest")} for row in copy.deepcopy([*scratch.rows().values()])]
+    shard.unlink()
+    scratch.add([{**row, "provenance": {**row["provenance"], "sources": "0" * 12}} for row in old])
+    (row,), _ = cluster.train_unit([run.to_dict() for run in runs], "cpu", "float32", False, "a driver")
+    assert row["provenance"]["sources"] == provenance.SOURCES and not scratch.path.exists()
+
+
+def test_a_worker_that_fails_is_told_in_a_line(all_methods, tmp_path, two_workers, monkeypatch):
+    def failing(*_):
+        raise ValueError("there is no compiler")
+
+    monkeypatch.setattr(cluster, "train_unit", failing)
+    with pytest.raises(ValueError, match=r"^a worker failed: there is no compiler\.$"):
+        cluster.compute(all_methods, Store(tmp_path), "cpu", quiet=True)
 
 
 @pytest.mark.parametrize(("device", "gpus"), [("cpu", 0), ("cuda", 1)])
@@ -102,5 +122,5 @@ def test_every_task_names_its_cores(all_methods, tmp_path, monkeypatch, device, 
     monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0, "GPU": 1.0})
     monkeypatch.setattr(ray, "remote", lambda function: Task())
     with pytest.raises(Named) as named:
-        launchers.compute(all_methods, Store(tmp_path), device, stack_size=3, launcher="ray", quiet=True)
+        cluster.compute(all_methods, Store(tmp_path), device, stack_size=3, quiet=True)
     assert named.value.args == (1, gpus)

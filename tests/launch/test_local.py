@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from dtcl_core import pretrain
+from dtcl_core import evaluate, pretrain
 from dtcl_core.config import Protocol, Run
 from dtcl_core.engine.streams import stream_of
 from dtcl_core.launch import local
@@ -160,8 +160,26 @@ def test_a_stack_that_does_not_fit_is_halved_and_nothing_is_lost(all_methods, tm
     assert store.rows().keys() == {r.key for r in all_methods}
     assert max(tried) > 3 and sum(n for n in tried if n <= 3) == len(all_methods)  # each trained once
     monkeypatch.setattr(pretrain, "train", lambda *_, **__: (_ for _ in ()).throw(torch.OutOfMemoryError("none left")))
-    with pytest.raises(torch.OutOfMemoryError):
+    with pytest.raises(ValueError, match="one run does not fit into the device's memory"):
         local.compute([Run(protocol=all_methods[0].protocol, seed=99)], store, "cpu", quiet=True)
+
+
+def test_a_trained_stack_is_kept_where_its_probes_do_not_fit(all_methods, tmp_path, monkeypatch):
+    store, measure = Store(tmp_path), evaluate.measure
+    monkeypatch.setattr(evaluate, "measure", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("none left")))
+    with pytest.raises(ValueError, match="the trained stack is kept"):
+        local.compute(all_methods[:1], store, "cpu", quiet=True)
+    monkeypatch.setattr(evaluate, "measure", measure)
+    monkeypatch.setattr(pretrain.Stack, "step", lambda *_: pytest.fail("it trains again"))
+    assert local.compute(all_methods[:1], store, "cpu", quiet=True) == 1
+
+
+def test_each_shape_has_stacks_of_its_own_size(monkeypatch):
+    shapes = [Protocol(channels=widths) for widths in ((16, 16, 32), (64, 64, 64))]
+    monkeypatch.setattr(local, "stack_size_for", lambda device, protocol, precision: 6 if protocol == shapes[0] else 2)
+    runs = [Run(seed=seed, protocol=protocol) for seed in range(6) for protocol in shapes]
+    stacks = local.missing_stacks(runs, Store("nowhere"), torch.device("cpu"), "float32")
+    assert sorted((stack[0].protocol == shapes[1], len(stack)) for stack in stacks) == [(False, 6), *[(True, 2)] * 3]
 
 
 def test_the_size_of_a_stack_follows_the_memory_that_is_free(monkeypatch):

@@ -1,4 +1,6 @@
-"""Discriminators against scikit-learn and scipy."""
+"""Discriminators, given and fitted on each batch, against scikit-learn and scipy."""
+
+import math
 
 import numpy as np
 import pytest
@@ -7,7 +9,8 @@ from scipy.optimize import minimize_scalar
 from sklearn.linear_model import LogisticRegression
 from torch.nn import functional as F
 
-from dtcl_core.nn.discriminators import LinearDiscriminator, MLPDiscriminator, fit_temperature
+from dtcl_core.nn.discriminators import LinearDiscriminator, fit_temperature
+from dtcl_core.nn.weigher import Weigher
 
 
 @pytest.fixture
@@ -48,28 +51,32 @@ def test_calibration_softens_an_overfitted_discriminator():
     assert again.predict_proba(fresh).equal(soft.predict_proba(fresh))
 
 
-def test_the_mlp_tells_apart_what_no_line_can():
-    generator = torch.Generator().manual_seed(2)
-    z = torch.randn(600, 2, generator=generator)
-    domains = (z[:, 0] * z[:, 1] > 0).long()
-    before = torch.random.get_rng_state()
-    mlp = MLPDiscriminator(2).fit(z.requires_grad_(), domains)
-    assert torch.random.get_rng_state().equal(before), "the global generator is left alone"
-    assert LinearDiscriminator(2).fit(z, domains).score(z, domains) < 0.65 < 0.95 < mlp.score(z, domains)
-    p = mlp.predict_proba(z)
-    assert not p.requires_grad and z.grad is None and torch.allclose(p.sum(-1), torch.ones(600))
-    assert mlp.predict_proba(z[None]).shape == (1, 600, 2)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert MLPDiscriminator(2).fit(z, domains).predict_proba(z).equal(p), "autocast changes nothing"
-    with torch.inference_mode():
-        assert MLPDiscriminator(2).fit(z, domains).predict_proba(z).equal(p)
-    assert MLPDiscriminator(2, calibrate=0.2).fit(z, domains).temperature_ != 1.0
-
-
-@pytest.mark.parametrize("kind", [LinearDiscriminator, MLPDiscriminator])
-def test_mistakes_are_answered_by_one_sentence(kind, data):
+def test_a_fit_leaves_gradients_and_the_global_generator_alone(data):
     z, domains = data
-    with pytest.raises(RuntimeError, match=rf"this {kind.__name__} is not fitted yet; call fit\(z, domains\) first"):
+    p = LinearDiscriminator(3, calibrate=0.2).fit(z, domains).predict_proba(z)
+    before = torch.random.get_rng_state()
+    known = LinearDiscriminator(3, calibrate=0.2).fit(z.requires_grad_(), domains)
+    assert torch.random.get_rng_state().equal(before)
+    assert known.predict_proba(z).equal(p) and not p.requires_grad and z.grad is None
+    assert known.predict_proba(z[None]).shape == (1, 400, 3)
+    for mode in (torch.autocast("cpu", dtype=torch.bfloat16), torch.inference_mode()):
+        with mode:
+            assert LinearDiscriminator(3, calibrate=0.2).fit(z, domains).predict_proba(z).equal(p)
+
+
+def test_an_example_of_unknown_domain_counts_neither_in_a_fit_nor_in_a_score(data):
+    z, domains = data
+    some = torch.where(torch.arange(400) < 100, -1, domains)
+    known, alone = LinearDiscriminator(3).fit(z, some), LinearDiscriminator(3).fit(z[100:], domains[100:])
+    torch.testing.assert_close(known.predict_proba(z), alone.predict_proba(z))
+    assert 0.5 < known.score(z, some) == known.score(z[100:], domains[100:]) < 1
+    assert math.isnan(known.score(z, some * 0 - 1)), "there is nothing to be right about"
+
+
+def test_mistakes_are_answered_by_one_sentence(data):
+    z, domains = data
+    kind = LinearDiscriminator
+    with pytest.raises(RuntimeError, match=r"this LinearDiscriminator is not fitted yet; call fit\(z, domains\) first"):
         kind(3).predict_proba(z)
     for bad, message in (
         (lambda: kind(1), "num_domains must be an integer >= 2, got 1"),
@@ -95,4 +102,57 @@ def test_a_refit_that_fails_leaves_the_discriminator_as_it_was():
     with pytest.raises(ValueError, match="holds out 0 of 4 examples"):
         known.fit(torch.randn(4, 5), domains[:4])
     assert torch.equal(known.predict_proba(z), before)
-    assert repr(known) == "LinearDiscriminator(num_domains=2, calibrate=0.1, seed=0, features='l2', l2=1.0)"
+    assert repr(known) == "LinearDiscriminator(num_domains=2, l2=1.0, calibrate=0.1, seed=0, features='l2')"
+
+
+# --- the one that a loss fits on each batch ---------------------------------------------------------------------------------
+
+
+def blobs(count, width, domains, apart=0.7, seed=0):
+    generator = torch.Generator().manual_seed(seed)
+    y = torch.randint(domains, (count,), generator=generator)
+    centers = apart * torch.randn(domains, width, generator=generator) + torch.randn(width, generator=generator)
+    return centers[y] + torch.randn(count, width, generator=generator), y
+
+
+def posterior_of_the_batch(z, domains, num_domains, l2=1.0):
+    weigher = Weigher(0.1, 0.01, num_domains, "negatives", None, l2, "raw")
+    return weigher.predictor(z, domains, gather=False, validate=False).predict_proba(z)
+
+
+@pytest.mark.parametrize(("count", "width", "domains"), [(96, 8, 3), (512, 128, 2), (300, 40, 20), (200, 300, 4)])
+@pytest.mark.parametrize(("l2", "scale"), [(1.0, 1.0), (0.1, 1.0), (100.0, 1.0), (1.0, 5.0)])
+def test_the_one_of_a_batch_is_scikit_learns_to_some_thousandths(count, width, domains, l2, scale):
+    x, y = blobs(count, width, domains)
+    x = scale * x / x.norm(dim=-1).mean()
+    theirs = LogisticRegression(C=1 / l2, tol=1e-8, max_iter=10_000).fit(x.double().numpy(), y.numpy())
+    expected = torch.from_numpy(theirs.predict_proba(x.double().numpy()))
+    assert (posterior_of_the_batch(x, y, domains, l2) - expected).abs().max() < 3e-3
+    if width == 8:
+        assert (posterior_of_the_batch(x.double(), y, domains, l2) - expected).abs().max() < 1e-6
+
+
+def test_runs_are_apart_unknown_domains_do_not_count_and_missing_ones_are_no_obstacle():
+    x, y = (torch.stack(part) for part in zip(blobs(90, 30, 3), blobs(90, 30, 3, seed=1)))
+    unknown = y.clone()
+    unknown[:, :20] = -1
+    together = posterior_of_the_batch(x, unknown, 5)
+    assert together.shape == (2, 90, 5) and together[..., 3:].max() < 0.02, "nothing speaks for a domain without an example"
+    for r in range(2):
+        torch.testing.assert_close(together[r, 20:], posterior_of_the_batch(x[r, 20:], y[r, 20:], 5), atol=1e-3, rtol=0)
+
+
+def test_a_batch_that_tells_nothing_gives_every_domain_the_same_probability():
+    y, even = torch.arange(40) % 2, torch.full((40, 2), 0.5)
+    for x in (torch.zeros(40, 20), torch.ones(40, 20)):
+        torch.testing.assert_close(posterior_of_the_batch(x, y, 2), even)
+    for y in (y * 0 - 1, y * 0, y * 0 + 1):
+        torch.testing.assert_close(posterior_of_the_batch(torch.randn(40, 20), y, 2), even)
+
+
+@pytest.mark.parametrize("width", [2, 10, 60])
+def test_embeddings_that_are_not_finite_give_no_posterior(width):
+    x, y = blobs(30, width, 2)
+    assert posterior_of_the_batch(x / 0, y, 2).isnan().all()
+    x[3, 1] = torch.nan
+    assert posterior_of_the_batch(x, y, 2).isnan().all()

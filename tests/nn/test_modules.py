@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 from dtcl_core import discriminator, losses
 from dtcl_core.losses import cosine_similarity
+from dtcl_core.nn.candidates import Anchors, Candidates, Temperatures, contrast
 from dtcl_core.nn.discriminators import LinearDiscriminator
 from dtcl_core.nn.modules import (
     DomainWeightedInfoNCELoss,
@@ -116,6 +117,19 @@ def test_leading_dimensions_are_independent_runs(batch):
     for loss_fn in (DomainWeightedInfoNCELoss(num_domains=D, chunk_size=5), InfoNCELoss(symmetric=True)):
         alone = torch.stack([loss_fn(z0, z1, domains), loss_fn(z1, z0, domains)])
         torch.testing.assert_close(loss_fn(*stacked, domains.expand(2, -1)), alone)
+
+
+@pytest.mark.parametrize("chunk_size", [None, 5])
+def test_each_run_may_have_temperatures_of_its_own(batch, chunk_size):
+    z0, z1, domains = batch
+    taus = {"tau_alpha": (0.2, 0.3), "tau_beta": (0.3, 0.6), "tau_min": (0.01, 0.15)}
+    how = {"num_domains": D, "weighting": "pairs", "chunk_size": chunk_size}
+    runs = [DomainWeightedInfoNCELoss(**{name: pair[r] for name, pair in taus.items()}, **how) for r in range(2)]
+    alone = torch.stack([loss_fn(z0, z1, domains) for loss_fn in runs])
+    together = DomainWeightedInfoNCELoss(**{name: torch.tensor(pair) for name, pair in taus.items()}, **how)
+    torch.testing.assert_close(together(torch.stack([z0, z0]), torch.stack([z1, z1]), domains.expand(2, -1)), alone)
+    clipped = [loss_fn.last["clipped"] for loss_fn in runs]
+    assert together.last["clipped"] == pytest.approx(sum(clipped) / 2) and clipped[0] != clipped[1]
 
 
 # --- supervised and NT-Xent -------------------------------------------------------------------------------------------
@@ -235,15 +249,6 @@ def test_independent_runs_may_have_domains_of_their_own(batch):
     assert not SameDomainInfoNCELoss()(*twice, torch.stack([apart, apart])).any()
 
 
-def test_a_queue_saved_before_it_had_ids_is_read():
-    old = NegativeQueue(5, K).state_dict()
-    del old["ids"]
-    queue = NegativeQueue(5, K)
-    queue.push(torch.randn(2, K), ids=torch.arange(2))
-    queue.load_state_dict(old)
-    assert queue.ids.tolist() == [-1] * 5
-
-
 # --- memory, precision, compilation -----------------------------------------------------------------------------------
 
 
@@ -338,11 +343,14 @@ def test_the_adversary_turns_the_encoders_gradient_around(batch):
         torch.testing.assert_close(ours, reference)
 
 
-def test_the_adversarys_strength_follows_its_schedule():
-    rising = DomainAdversary(K, D, 2.0, schedule="ganin")
-    assert rising.strength(0.0) == 0 and rising.strength(1.0) == pytest.approx(2 * (2 / (1 + 2.718281828**-10) - 1))
-    assert DomainAdversary(K, D, 2.0).strength(0.0) == DomainAdversary(K, D, 2.0).strength(None) == 2.0
-    assert "schedule='ganin'" in repr(rising) and "normalize=True" in repr(MMDPenalty(D))
+def test_the_adversarys_strength_may_rise_with_the_training(batch):
+    z0, _, domains = batch
+    adversary = DomainAdversary(K, D).double()
+    full = gradients(adversary(z0, domains), z0)[0]
+    for progress in (0.0, 0.3, 1.0):
+        adversary.lambda_ = losses.annealed(progress)
+        torch.testing.assert_close(gradients(adversary(z0, domains), z0)[0], losses.annealed(progress) * full)
+    assert f"lambda_={losses.annealed(1.0)!r}" in repr(adversary) and "normalize=True" in repr(MMDPenalty(D))
 
 
 def test_the_penaltys_work_does_not_grow_with_the_domains():
@@ -372,6 +380,33 @@ def test_the_unbiased_penalty_does_not_depend_on_how_unequal_domains_are(few):
     fair, biased = (MMDPenalty(2, unbiased=unbiased)(z, domains) for unbiased in (True, False))
     assert fair.mean().abs() < 4 * fair.std() / 300**0.5 and (fair < 0).any() and (biased > 0.05).all()
     assert "unbiased=True" in repr(MMDPenalty(2, unbiased=True)) and MMDPenalty(2).unbiased is False
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_loss_without_a_weigher_keeps_attributes_as_any_module_does():
+    for loss_fn in (InfoNCELoss(), SupConLoss()):
+        loss_fn.features, loss_fn.tau_beta, loss_fn.discriminator = "mine", 0.3, torch.nn.Linear(2, 3)
+        assert (loss_fn.features, loss_fn.tau_beta) == ("mine", 0.3) and "discriminator.weight" in loss_fn.state_dict()
+        with pytest.raises(AttributeError, match="no attribute 'weighting'"):
+            loss_fn.weighting
+
+
+@pytest.mark.parametrize(
+    ("name", "accepted"),
+    [("weighting", "'negatives', 'pairs'"), ("reduction", "'mean', 'none'"), ("negatives", "'other_view', 'both_views'")],
+)
+@pytest.mark.parametrize("validate", [True, False])
+def test_an_unknown_word_that_is_set_later_is_refused_at_the_call(batch, name, accepted, validate):
+    z0, z1, domains = batch
+    loss_fns = [DomainWeightedInfoNCELoss(num_domains=D, validate=validate)]
+    loss_fns += [DomainWeightedSupConLoss(num_domains=D, validate=validate)] if name != "negatives" else []
+    loss_fns += [InfoNCELoss(validate=validate)] if name != "weighting" else []
+    for loss_fn in loss_fns:
+        setattr(loss_fn, name, "both")
+        with pytest.raises(ValueError, match=f"{name} must be one of {accepted}, got 'both'"):
+            loss_fn(z0, z1, domains, *([domains] if isinstance(loss_fn, DomainWeightedSupConLoss) else []))
 
 
 # --- mistakes -----------------------------------------------------------------------------------------------------------
@@ -423,8 +458,12 @@ class Answering:
          "the discriminator knows 2 domains, the loss 3"),
         (lambda: MMDPenalty(2)(Z, DOMAINS + 1), r"domains must be in 0 \.\.\. 1"),
         (lambda: DomainAdversary(4, 2)(HOLED, DOMAINS), "z holds NaN"),
-        (lambda: DomainAdversary(4, 2, schedule="linear"), "schedule must be one of 'constant', 'ganin'"),
         (lambda: InfoNCELoss(10**400), "tau must be a number > 0, got a number of more than thirty digits"),
+        (lambda: InfoNCELoss(lambda: 0.2), r"tau must be a number, a tensor or an nn.Module such as LearnedTemperature, got <function .*>;"
+         r" to schedule it, set loss_fn\.tau = value\."),
+        (lambda: DomainAdversary(4, 2, len), r"lambda_ must be a number, .*set loss_fn\.lambda_ = value"),
+        (lambda: contrast(Anchors(Z, DOMAINS), Candidates(Z, DOMAINS), Temperatures(0.1), reduction="sum"),
+         "reduction must be one of 'mean', 'none', got 'sum'"),
         (lambda: InfoNCELoss(symmetric="no"), "symmetric must be one of True, False, got 'no'"),
         (lambda: InfoNCELoss(gather=1), "gather must be one of True, False, got 1"),
         (lambda: InfoNCELoss()(Z.numpy(), Z.numpy()), "z0 must be a tensor, got ndarray"),
@@ -446,7 +485,6 @@ class Answering:
         (lambda: InfoNCELoss()(Z, Z, queue=[Z]), "queue must be a NegativeQueue, got list"),
         (lambda: SupConLoss()(Z, Z, DOMAINS - 1), "labels must be 0 or more, got -1; leave unlabelled examples out"),
         (lambda: SupConLoss()(Z, Z, DOMAINS.to(torch.complex64)), r"labels must be integers \[6\]"),
-        (lambda: DomainAdversary(4, 2, schedule="ganin")(Z, DOMAINS), 'schedule="ganin" needs progress'),
         (lambda: NegativeQueue(3, 4).push(Z.tolist(), DOMAINS), "z must be a tensor, got list"),
         (lambda: NegativeQueue(3, 4).half().push(Z * 1e6, DOMAINS), r"z holds NaN or infinite values \(as torch.float16\)"),
         (lambda: LinearDiscriminator(2).fit(Z, None), "domains must be a tensor, got NoneType"),
@@ -457,8 +495,6 @@ class Answering:
         (lambda: MMDPenalty(2, ()), "bandwidths must be one or more numbers"),
         (lambda: DomainAdversary(4, 2)(Z, None), "domains must be a tensor, got NoneType"),
         (lambda: DomainAdversary(5, 2)(Z, DOMAINS), r"z must have 5 dimensions, got \(6, 4\)"),
-        (lambda: DomainAdversary(4, 2)(Z, DOMAINS, progress=-5), "progress must be a number >= 0 and <= 1, got -5"),
-        (lambda: DomainAdversary(4, 2)(Z, DOMAINS, progress=float("nan")), "progress must be a number"),
         (lambda: NegativeQueue(3, 4).push(Z, DOMAINS + 0.7), r"domains must be integers \[6\], one an example, got torch.float32"),
         (lambda: NegativeQueue(3, 4).push(Z[:, :3], DOMAINS), r"z must be \[N, 4\], got \(6, 3\)"),
         (lambda: NegativeQueue(3, 4).push(Z, DOMAINS[:3]), r"domains must be integers \[6\], one an example, got torch.int64 \(3,\)"),
