@@ -1,4 +1,4 @@
-"""What audits of the stored rows came to: retrains whole stacks that must come out identical here, and keeps a line a row.
+"""What audits of the stored rows came to: retrains whole stacks that must come out identical here, and keeps one line per stored row.
 
     OMP_NUM_THREADS=1 python benchmarks/audits.py [PICKED [SEED [MAX_EPOCHS]]]
 

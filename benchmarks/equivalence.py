@@ -4,7 +4,7 @@
     DTCL_TRUNK=pytorch python benchmarks/equivalence.py train OPERATORS [SEEDS]   # again, by PyTorch's operators
     python benchmarks/equivalence.py compare TRUNK OPERATORS
 
-Writes `equivalence_cpu.csv`, a line a run and label fraction; the chapter on trust shows it. Training amplifies rounding, so a run ends
+Writes `equivalence_cpu.csv`, one row per run and label fraction; the chapter on trust shows it. Training amplifies rounding, so a run ends
 elsewhere; what must agree is the distribution over seeds. The rule, made before any of these runs: over the seeds, no mean paired difference of
 an accuracy excludes zero after Holm's correction over all of them, and that of Test-ID, each seed's mean over configurations and label fractions, has
 a 90 % interval within 0.02 of zero (two one-sided tests at 5 %). The file that is here is of an earlier protocol.

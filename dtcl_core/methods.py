@@ -78,7 +78,7 @@ def outside_weighted(batch: Batch) -> dict[str, Tensor]:
 
 
 def model_aware(batch: Batch) -> dict[str, Tensor]:
-    """One temperature a batch, [R]: tau_alpha (1 + lambda A), where A is the mean cosine of the positive pairs, without gradient.
+    """One temperature per batch, [R]: tau_alpha (1 + lambda A), where A is the mean cosine of the positive pairs, without gradient.
 
     This is the adaptive temperature of Model-Aware Contrastive Learning (Huang et al. 2023, ICML), tau_0 (1 + alpha (A - A_0)) with
     alpha = lambda and A_0 = 0, but without their reweighting of examples. It does not use domains.

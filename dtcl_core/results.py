@@ -1,4 +1,4 @@
-"""The store: a folder of text files with one row a run, its configuration, metrics and provenance.
+"""The store: a folder of text files with one row per run, its configuration, metrics and provenance.
 
 A row is a line of JSON. A *shard* is a file of such lines; one writer writes it whole, its name ends with a hash of its
 content, and it never changes. So writers cannot collide, and folders of several machines are merged by copying. A shard or
@@ -310,7 +310,7 @@ def disagree(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
-    """Rows as a data frame with `COLUMNS`, one line a run and label fraction, in a fixed order."""
+    """Rows as a data frame with `COLUMNS`, one row per run and label fraction, in a fixed order."""
     import pandas as pd  # not needed where rows are only counted
 
     lines = []
@@ -330,7 +330,7 @@ def frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
 
 
 def load(path: str | Path | None = None) -> pd.DataFrame:
-    """Every measured run, one line a run and label fraction.
+    """Every measured run, one row per run and label fraction.
 
     Args:
         path: a results folder; None means the project's own.

@@ -74,7 +74,7 @@ def retrained(
         quiet: show no progress.
 
     Returns:
-        A line a row: key, run, seed, expected ("identical", or what differs in the row's origin), identical (bool), and for each of
+        One row per stored row: key, run, seed, expected ("identical", or what differs in the row's origin), identical (bool), and for each of
         `METRICS` the difference, retrained less stored, averaged over label fractions.
 
     Raises:

@@ -41,7 +41,7 @@ class Interval(NamedTuple):
 
 
 def mean(values: Iterable[float], confidence: float = 0.95) -> Interval:
-    """The mean of one value a seed with Student's t interval; values that are missing do not count."""
+    """The mean of one value per seed with Student's t interval; values that are missing do not count."""
     found = np.asarray(list(values), dtype=float)
     found = found[np.isfinite(found)]
     if len(found) < 2:
@@ -59,7 +59,7 @@ def accuracy(values: Iterable[float], confidence: float = 0.95) -> Interval:
 
 
 def by_seed(rows: pd.DataFrame, metric: str, of: str = "", **where: Any) -> pd.Series:
-    """One value a seed.
+    """One value per seed.
 
     Args:
         rows: lines with seed and the metric.

@@ -69,7 +69,7 @@ def picture(encoder: Encoder, run: Run, count: int = SHOWN) -> tuple[pd.DataFram
     """The directions of a run's embeddings of `count` images in the training colours and as many in the one never seen, on one plane.
 
     Returns:
-        A line an image: split, digit ("3" or "5"), domain (0 and 1: of training), color (RGB), x, y; and the plane's share of the variance.
+        One row per image: split, digit ("3" or "5"), domain (0 and 1: of training), color (RGB), x, y; and the plane's share of the variance.
     """
     found = [normalize(embed(encoder, images(run, split, count)), dim=1).numpy() for split in COMPARED]
     (positions, share), lines, data = plane(np.concatenate(found)), [], data_of(run)
@@ -85,7 +85,7 @@ def distances(encoder: Encoder, run: Run, count: int | None = None) -> pd.DataFr
     """How far from the training images each split lies in a run's embedding, from the first `count` images of it (None: all).
 
     Returns:
-        A line a split: `norm` (mean length of its embeddings), `distance` (their mean distance from the training images' centre, in units
+        One row per split: `norm` (mean length of its embeddings), `distance` (their mean distance from the training images' centre, in units
         of that of the training images) and `gathered` (length of their mean direction: 1 if all point the same way, 0 if everywhere).
     """
     embeddings = {split: embed(encoder, images(run, split, count)) for split in SPLITS}

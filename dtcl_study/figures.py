@@ -105,7 +105,7 @@ def _stripes(axis: Axes, count: int, along: str = "x") -> None:
 
 
 def _columns(names: Sequence[str], metrics: Sequence[str], height: float) -> tuple[Figure, Sequence[Axes]]:
-    """A panel a metric, beside each other, with named lines down; the limits across are left to the caller."""
+    """One panel per metric, beside each other, with named lines down; the limits across are left to the caller."""
     figure, axes = plt.subplots(1, len(metrics), figsize=(WIDTH, height), sharey=True, layout="constrained", squeeze=False)
     for axis, metric in zip(axes[0], metrics):
         axis.set_title(METRIC_TITLES[metric].replace(" ", "\n") if len(metrics) > 2 else METRIC_TITLES[metric])
@@ -120,10 +120,10 @@ def _columns(names: Sequence[str], metrics: Sequence[str], height: float) -> tup
 
 
 def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequence[str]) -> Figure:
-    """Methods down, a panel a metric: seeds as points, their mean with its interval, and the paper's value as a diamond.
+    """Methods down, one panel per metric: seeds as points, their mean with its interval, and the paper's value as a diamond.
 
     Args:
-        rows: method, seed and each metric; a line a method and seed.
+        rows: method, seed and each metric; one row per method and seed.
         reported: method, metric, value.
     """
     order = _present(rows.method, reported.method)
@@ -150,10 +150,10 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
 
 
 def along_sigma(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequence[str]) -> Figure:
-    """The paper's Figure 1: a panel a metric below each other, methods beside each other at each spread of colours.
+    """The paper's Figure 1: one panel per metric below each other, methods beside each other at each spread of colours.
 
     Args:
-        rows: method, sigma, seed and each metric; a line a method, sigma and seed.
+        rows: method, sigma, seed and each metric; one row per method, sigma and seed.
         reported: method, sigma, metric, value.
     """
     spreads = sorted({*rows.sigma, *reported.sigma}) or list(SIGMAS)
@@ -228,7 +228,7 @@ def heads(rows: pd.DataFrame, metrics: Sequence[str]) -> Figure:
 
 
 def heads_by_temperature(rows: pd.DataFrame, metric: str) -> Figure:
-    """Accuracy at every temperature, a panel a kind of head: its dimensions beside each other, on bands without a head.
+    """Accuracy at every temperature, one panel per kind of head: its dimensions beside each other, on bands without a head.
 
     Args:
         rows: as for `heads`, of every tau_alpha.
@@ -263,11 +263,11 @@ def heads_by_temperature(rows: pd.DataFrame, metric: str) -> Figure:
 
 
 def scatter(runs: pd.DataFrame, means: pd.DataFrame, chosen: pd.DataFrame, metrics: Sequence[str]) -> Figure:
-    """The paper's Figure 4: every configuration a point, its runs light ones, the selected one red, a panel a metric.
+    """The paper's Figure 4: every configuration a point, its runs light ones, the selected one red, one panel per metric.
 
     Args:
-        runs: method and each metric; a line a run.
-        means: method, n and the mean of each metric; a line a configuration.
+        runs: method and each metric; one row per run.
+        means: method, n and the mean of each metric; one row per configuration.
         chosen: the same, of the selected configurations.
     """
     order = _present(means.method) or list(METHODS)
@@ -293,7 +293,7 @@ def scatter(runs: pd.DataFrame, means: pd.DataFrame, chosen: pd.DataFrame, metri
 
 
 def changes(lines: pd.DataFrame, metrics: Sequence[str]) -> Figure:
-    """What single changes move: changes down, a panel a metric, a method's mean difference with its interval, and a line at none.
+    """What single changes move: changes down, one panel per metric, a method's mean difference with its interval, and a line at none.
 
     Args:
         lines: change, method, metric (of `metrics`), mean, low, high, n: differences; low and high are missing where n is 1.
@@ -326,7 +326,7 @@ def maps(means: pd.DataFrame, chosen: pd.DataFrame, reported: pd.DataFrame, meth
     A frame marks the selected cell (in the paper, the highest reported validation accuracy); bold is the highest; hatched is not run.
 
     Args:
-        means: method, tau_alpha, tau_beta, n and the mean of the metric; a line a cell.
+        means: method, tau_alpha, tau_beta, n and the mean of the metric; one row per cell.
         chosen: method, tau_alpha, tau_beta of the selected cells.
         reported: method, tau_alpha, tau_beta, metric, value; with the validation accuracies.
     """
@@ -434,7 +434,7 @@ def temperature_ridges(trace: Trace | None, tau_alpha: float, seeds: int, ridges
 
 
 def embeddings(pictures: Mapping[str, tuple[pd.DataFrame, float]]) -> Figure:
-    """Where green digits go: a row a method, left the training colours alone, right the same plane with the green digits.
+    """Where green digits go: one row per method, left the training colours alone, right the same plane with the green digits.
 
     Args:
         pictures: by method, what `embeddings.picture` gives: columns split, digit, color, x, y; and the share of variance in the plane.

@@ -51,7 +51,7 @@ def select(frame: pd.DataFrame) -> pd.DataFrame:
         frame: rows as `Study.complete` gives them: every configuration on the same seeds.
 
     Returns:
-        A line a context: the columns of `CONFIGURATION`, mean `validation` and `n` seeds.
+        One row per context: the columns of `CONFIGURATION`, mean `validation` and `n` seeds.
     """
     means = validation(frame).agg(["mean", "count"], axis=1)
     found = means.rename(columns={"mean": "validation", "count": "n"}).reset_index()
@@ -82,7 +82,7 @@ def reselected(frame: pd.DataFrame, resamples: int = RESAMPLES) -> pd.DataFrame:
     """How stable the selection is: the seeds are drawn again with replacement, and selected on.
 
     Returns:
-        A line a context and configuration that is ever selected: the columns of `CONFIGURATION`, `share` of the resamples in which it
+        One row per context and configuration that is ever selected: the columns of `CONFIGURATION`, `share` of the resamples in which it
         is, and `selected` (whether the seeds themselves select it); the most frequent first within a context.
     """
     lines = []
@@ -138,7 +138,7 @@ def strategies(frame: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     distance of D-Test-ID from one half, the mean of the first two less that distance, and Test-OOD accuracy, which no user could know.
 
     Returns:
-        A line a context, way and seed: the columns of `CONTEXT`, way, seed, and each metric of the configuration selected on the other seeds.
+        One row per context, way and seed: the columns of `CONTEXT`, way, seed, and each metric of the configuration selected on the other seeds.
     """
     rows = frame[frame.label_fraction == FRACTION]
     told = (rows.d_test_id - 0.5).abs().where(rows.status == "ok", 0.5)  # the worst for a run that diverged

@@ -77,7 +77,7 @@ class Study:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The rows that exist, a line a run and label fraction, with chance for a run that diverged; see `dtcl_core.results.load`."""
+        """The rows that exist, one row per run and label fraction, with chance for a run that diverged; see `dtcl_core.results.load`."""
         return self.store.load(self.runs).fillna(dict.fromkeys(METRICS, CHANCE))
 
     @cached_property

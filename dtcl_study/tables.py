@@ -88,7 +88,7 @@ class Twin:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """A line a cell: row, column, metric, reported, mean, low, high, n."""
+        """One row per cell: row, column, metric, reported, mean, low, high, n."""
         lines = []
         for i, line in enumerate(self.lines):
             for j, column in enumerate(self.columns):
@@ -141,7 +141,7 @@ def twin(caption: str, lines: Sequence[Line], columns: Sequence[Column], rows: p
     Args:
         caption: the table's line.
         lines, columns: of the paper.
-        rows: of one configuration for each line and column, a line a seed.
+        rows: of one configuration for each line and column, one row per seed.
         paper: columns metric, value and those that lines and columns name.
     """
     told: dict[tuple[int, int], float] = {}
@@ -159,7 +159,7 @@ def twin(caption: str, lines: Sequence[Line], columns: Sequence[Column], rows: p
 
 
 def of_methods(methods: Sequence[str] = tuple(METHODS)) -> list[Line]:
-    """A line a method, in the paper's order."""
+    """One row per method, in the paper's order."""
     return [Line(title(method), {"method": method}) for method in methods]
 
 

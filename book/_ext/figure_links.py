@@ -40,7 +40,7 @@ def add_links(app, doctree, docname):
 
 
 def write_rows(app, error):
-    """The rows of every page that draws from some, a line a run and label fraction."""
+    """The rows of every page that draws from some, one row per run and label fraction."""
     if error or app.builder.format != "html":
         return
     folder = Path(app.outdir) / FOLDER

@@ -8,7 +8,7 @@ from dtcl_core.results import COLUMNS
 
 
 def frame(runs, accuracy=lambda run, fraction, metric: 0.5, diverged=()):
-    """Rows of runs: a line a run and label fraction, each accuracy as a function says."""
+    """Rows of runs: one row per run and label fraction, each accuracy as a function says."""
     lines = []
     for run in runs:
         for fraction in (0.01, 0.1, 1.0):

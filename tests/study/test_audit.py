@@ -68,7 +68,7 @@ def test_rows_of_other_code_are_told_apart(trained, tmp_path):
 
 
 def lines(differences, expected="other device", a_seed=1):
-    """An audit of one row a difference, so many rows a seed."""
+    """An audit of one row per difference, so many rows a seed."""
     made = [
         {"key": str(i), "run": "r", "seed": i // a_seed, "expected": expected, "identical": d == 0}
         for i, d in enumerate(differences)

@@ -29,7 +29,7 @@ def style_and_close():
 
 
 def crossed(seeds=3, **columns):
-    """Every combination of the values of some columns, with accuracies and n, and a line a seed."""
+    """Every combination of the values of some columns, with accuracies and n, and one row per seed."""
     lines = pd.MultiIndex.from_product([*columns.values(), range(seeds)], names=[*columns, "seed"]).to_frame(index=False)
     values = np.random.default_rng(0).uniform(0.6, 0.95, (len(lines), 4))
     return lines.assign(n=seeds, **dict(zip([*M, "validation"], values.T)))
