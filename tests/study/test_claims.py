@@ -282,8 +282,11 @@ def test_a_run_that_diverged_is_chance():
     assert evidence.all_of(BASELINES, "test_id")[1100] == pytest.approx((3 * others + 0.5) / 4)
 
 
-def test_the_exact_claims_need_no_runs():
+@pytest.mark.parametrize("settled", [True, False])
+def test_the_exact_claims_need_no_runs(settled, monkeypatch):
     evidence = Evidence("smoke")
+    monkeypatch.setattr(Evidence, "settled", settled)
+    monkeypatch.setattr(Evidence, "grid", property(lambda self: pytest.fail("it reads the grid")))
     twelve = claims.judged(12, evidence)
     assert twelve.word == "holds" and twelve.contrasts[0].interval.low > 3
     assert claims.judged(13, evidence).word == "holds"

@@ -64,7 +64,11 @@ def test_kept_are_the_runs_of_one_configuration_whose_files_are_here(tmp_path, m
     entries = {r: store.add_encoders(Encoder([r.seed], r.protocol), [r]) for r in (run, again, other)} | {
         lost: {"file": "gone.npz"}
     }
-    monkeypatch.setattr(Store, "rows", lambda self: {r.key: {"run": r.to_dict(), "encoder": e} for r, e in entries.items()})
+    monkeypatch.setattr(
+        Store,
+        "rows",
+        lambda self: {r.key: {"key": r.key, "run": r.to_dict(), "encoder": {**e, "place": 0}} for r, e in entries.items()},
+    )
     found = embeddings.kept([lost, run, other, run, again], store)
     assert list(found) == ["standard"] and [r for r, _ in found["standard"]] == [run, again]
     assert all(isinstance(encoder, Encoder) for _, encoder in found["standard"])
