@@ -30,7 +30,7 @@ BASELINES = ("standard", "same_domain", "mmd", "dann")
 ORACLE = "color_jitter"
 ID, OOD, DOMAIN = "test_id", "test_ood", "d_test_id"
 SHORT = {OOD: "Test-OOD", ID: "Test-ID", DOMAIN: "D-Test-ID", "validation": "Validation"}  # accuracies, as tables call them
-FRESH_SEED, FRESH_SEEDS, FRESH_SEEDS_ELSEWHERE = 1100, 50, 10  # at sigma 50, and at the other spreads
+FIRST_FRESH_SEED, FRESH_SEEDS, FEWER_FRESH_SEEDS = 1100, 50, 10  # at sigma 50, and at the other spreads
 MAX_SEEDS = 100  # of a grid; more are a slip of the keyboard
 
 
@@ -159,8 +159,8 @@ def fresh(preset: str) -> list[Setting]:
     found: list[Setting] = []
     for selection in frozen() if preset == "paper" else ():
         for setting in selection["configurations"]:
-            count = FRESH_SEEDS if setting["sigma"] == SIGMA else FRESH_SEEDS_ELSEWHERE
-            found.append({**setting, "seeds": range(FRESH_SEED, FRESH_SEED + count)})
+            count = FRESH_SEEDS if setting["sigma"] == SIGMA else FEWER_FRESH_SEEDS
+            found.append({**setting, "seeds": range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + count)})
     return found
 
 
@@ -194,7 +194,7 @@ def choices(preset: str) -> list[Setting]:
     """Each of `other_choices` alone: in the frozen configurations at sigma 50; in smoke and laptop in a configuration of two methods."""
     if preset == "paper":
         chosen = [c for s in frozen() for c in s["configurations"] if c["sigma"] == SIGMA and c.get("discriminator") != "batch"]
-        seeds = {"seeds": range(FRESH_SEED, FRESH_SEED + FRESH_SEEDS_ELSEWHERE)}
+        seeds = {"seeds": range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + FEWER_FRESH_SEEDS)}
     else:
         chosen = comparison(("standard", "dw_pairs"))("smoke")
         seeds = {}

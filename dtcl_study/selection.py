@@ -71,7 +71,7 @@ def rows_of(frame: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
     return frame[np.array([name in wanted for name in _names(frame)], dtype=bool)].reset_index(drop=True)
 
 
-def elsewhere(frame: pd.DataFrame) -> pd.DataFrame:
+def leave_one_seed_out(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of each seed for the configuration that the *other* seeds select, so that no seed scores its own choice."""
     seeds = sorted(set(frame.seed))
     parts = [rows_of(frame[frame.seed == s], select(frame[frame.seed != s])) for s in seeds if len(seeds) > 1]
@@ -149,7 +149,7 @@ def strategies(frame: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
         "a mix of these three": (rows.validation + rows.test_id) / 2 - told,
         "Test-OOD": rows.test_ood,
     }
-    parts = [elsewhere(rows.assign(validation=values)).assign(way=way) for way, values in score.items()]
+    parts = [leave_one_seed_out(rows.assign(validation=values)).assign(way=way) for way, values in score.items()]
     found = in_order(pd.concat(parts, ignore_index=True))
     return found[[*CONTEXT, "way", "seed", *(m for m in metrics if m != "validation")]]
 
