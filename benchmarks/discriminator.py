@@ -32,7 +32,8 @@ def step(loss_fn, z0, z1, domains) -> None:
 
 
 def main() -> None:
-    from dtcl_core import DomainWeightedInfoNCELoss, InfoNCELoss, logistic
+    from dtcl_core import DomainWeightedInfoNCELoss, InfoNCELoss
+    from dtcl_core.nn import fitting
 
     torch.set_num_threads(1)
     rows = []
@@ -55,7 +56,7 @@ def main() -> None:
         }
         both, twice = F.normalize(torch.cat([z0, z1]).detach(), dim=-1), domains.repeat(2)
         calls = {name: partial(step, loss_fn, z0, z1, domains) for name, loss_fn in losses.items()}
-        calls["fit"] = partial(logistic.fit, both, twice, count, solver="lbfgs")
+        calls["fit"] = partial(fitting.fit, both, twice, count)
         row = {"batch": batch, "width": width, "domains": count, **in_turns(calls)}
         print(row, flush=True)
         rows.append({**row, **origin(torch.device("cpu"))})

@@ -168,7 +168,7 @@ def parsed_shard(name: str, content: bytes, keys: Collection[str] | None) -> tup
         except UNREADABLE as error:
             warned.append(f"{name}, line {number} is left out: {error}")
             continue
-        if row is not None:
+        if row is not None and (keys is None or row["key"] in keys):
             rows.append(Fixed({**row, "shard": name}))
     return rows, warned
 
@@ -180,7 +180,7 @@ class Store:
         path: the folder that holds `rows/`; None means `default_path()`.
 
     Attributes:
-        conflicts: after `rows`, the keys with rows that disagree, and the shards of these.
+        conflicts: after `rows`, those keys among the ones asked for whose rows disagree, and the shards of these.
     """
 
     def __init__(self, path: str | Path | None = None):

@@ -1,7 +1,7 @@
 """The command `dtcl`: run, status, audit, check, benchmark, freeze, reproduce.
 
-Each command is a function from options to an exit status: 0 done, 1 failed, 2 a mistake of the user's (one line on standard error,
-before any work), 3 undecided, 130 stopped. Functions import what takes seconds to import.
+Each command is a function from options to an exit status: 0 done, 1 failed, 2 it cannot be done (one line on standard error; a
+mistake of the user's is found before any work), 3 undecided, 130 stopped. Functions import what takes seconds to import.
 """
 
 from __future__ import annotations

@@ -264,6 +264,8 @@ class Experiment:
             others = [] if fixed else _once(settings)
             at = {s: [x for x in settings if x["sigma"] == s] or [{**x, "sigma": s} for x in others] for s in spreads}
             settings = [setting for s in spreads for setting in at[s]]
+            if fixed and not settings:
+                raise ValueError(f"the runs of {self.name} are fixed, and none is at sigma {sigma} in preset {preset}.")
         if tau_alpha is not None:
             settings = [{**setting, "tau_alpha": tau} for setting in settings for tau in listed_numbers(tau_alpha)]
         protocols: dict[str, Protocol] = {}

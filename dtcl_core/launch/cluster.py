@@ -34,7 +34,7 @@ POLL_SECONDS = 0.5
 
 
 def scratch_store(runs: Sequence[Run], owner: str) -> Store:
-    """Where a worker keeps a stack until it is done; `owner` names the driver's store, so that two drivers do not share it.
+    """Where a worker keeps a stack until it is done; `owner` names the driver's store. Two drivers of one store need different runs.
 
     Raises:
         ValueError: if the folder is another user's.
@@ -42,8 +42,8 @@ def scratch_store(runs: Sequence[Run], owner: str) -> Store:
     name = content_hash(f"{owner} {local.checkpoint_path(Store('.'), runs).stem}".encode(), 16)
     base = Path(tempfile.gettempdir()) / f"dtcl-{os.getuid()}"
     base.mkdir(mode=0o700, exist_ok=True)
-    if base.stat().st_uid != os.getuid():
-        raise ValueError(f"{base} is another user's folder.")
+    if base.is_symlink() or base.stat().st_uid != os.getuid():
+        raise ValueError(f"{base} is not a folder of this user's.")
     return Store(base / name)
 
 
@@ -116,7 +116,8 @@ def compute(
                 try:
                     rows, traces = ray.get(done)
                 except ray.exceptions.RayError as error:
-                    raise ValueError(f"a worker failed: {getattr(error, 'cause', None) or type(error).__name__}.") from None
+                    why = str(getattr(error, "cause", None) or type(error).__name__).rstrip(".")
+                    raise ValueError(f"a worker failed: {why}.") from None
                 if any(row["provenance"]["sources"] != SOURCES for row in rows):
                     raise ValueError("a worker runs other code than this machine; install the same version everywhere.")
                 present = store.rows() if traces else {}  # a run may lack its trace only: its row stays as it is

@@ -181,10 +181,7 @@ def train_stack(
     if progress is not None:
         how |= {"on_restore": progress.restored, "on_epoch": progress.epoch}
     stack = pretrain.train(trainings(members), device, checkpoint=checkpoint, **how)
-    try:
-        keep(stack, members, store, record)
-    except torch.OutOfMemoryError:
-        raise ValueError("the probes do not fit into memory; the trained stack is kept: free memory and call again.") from None
+    keep(stack, members, store, record)
     checkpoint.unlink(missing_ok=True)
     if progress is not None:
         progress.stack_done(members)
@@ -227,7 +224,7 @@ def compute(
 ) -> int:
     """Train and store those of `runs` that have no row yet, on this machine.
 
-    A stack that does not fit into a GPU's memory is halved, and so are those after it.
+    A stack that does not fit into a GPU's memory is halved, and so are those of the same shape after it.
 
     Args:
         runs: the runs asked for.
@@ -260,7 +257,7 @@ def compute(
     with closing(Progress(stacks, quiet)) as progress:
         how: dict[str, Any] = {"precision": precision, "should_stop": should_stop, "progress": progress}
         while stacks:
-            networks = len(trainings(stacks[0]))
+            networks, shape = len(trainings(stacks[0])), pretrain.shape_of(stacks[0][0].training)
             try:
                 train_stack(stacks[0], store, where, record=record(stacks[0][0]), **how)
                 del stacks[0]
@@ -272,7 +269,9 @@ def compute(
                     ) from None
             release_memory(where)  # here, where no traceback holds the stack any more
             warnings.warn(f"a stack of {len(stacks[0])} runs does not fit into memory; it is halved.", stacklevel=2)
-            stacks = [half for stack in stacks for half in cut_into_stacks(stack, -(-networks // 2), True, record)]
+            alike = [stack for stack in stacks if pretrain.shape_of(stack[0].training) == shape]
+            halves = [half for stack in alike for half in cut_into_stacks(stack, -(-networks // 2), True, record)]
+            stacks = halves + [stack for stack in stacks if stack not in alike]
     return progress.done
 
 

@@ -96,8 +96,10 @@ class LinearDiscriminator(Described):
         held = round(self.calibrate * count)
         if self.calibrate and not 0 < held < count:
             raise ValueError(f"calibrate={self.calibrate:g} holds out {held} of {count} examples.")
-        order = torch.randperm(count, generator=torch.Generator().manual_seed(self.seed)).to(z.device)
-        apart, rest = order[:held], order[held:]
+        order = torch.arange(count)
+        if held:
+            order = torch.randperm(count, generator=torch.Generator().manual_seed(self.seed))
+        apart, rest = order[:held].to(z.device), order[held:].to(z.device)
         with torch.inference_mode(False), torch.autocast(z.device.type, enabled=False):
             x, domains = seen_of(widened(z.detach().clone()), self.features)[known], domains[known]
             model = logistic.fit(x[rest].double(), domains[rest], self.num_domains, self.l2, solver="lbfgs", watched=True)

@@ -73,9 +73,9 @@ class Tunable(Described):
         if compiling and name in self._kept:
             return self._kept[name].to(like)
         value = getattr(self, name)
-        value = setting(name, value()) if isinstance(value, nn.Module) else value
+        value = value() if isinstance(value, nn.Module) else value
         if not isinstance(value, Tensor):
-            return value
+            return value if compiling else setting(name, value)
         if validate and not compiling:
             accepted = (value >= 0 if name in MAY_BE_ZERO else value > 0) & value.isfinite()
             if not outside_vmap(bool, accepted.all()):

@@ -13,6 +13,7 @@ from .. import logistic
 from ..checks import checked_choice, checked_number
 from ..discriminator import FEATURES, Fitted
 from ..discriminator import features as seen_of
+from . import fitting
 from . import gather as processes
 from .candidates import Anchors, Candidates, Temperatures
 from .inputs import outside_vmap, widened
@@ -28,15 +29,9 @@ class HasPosterior(typing.Protocol):
         """Domain posteriors [..., N, D] of embeddings [..., N, k]."""
 
 
-def _fit(z: Tensor, domains: Tensor, d: int, l2: float) -> tuple[Tensor, Tensor]:
-    """Weights [..., d, k] and biases [..., d] of `logistic.fit`, in memory of their own, as a compiled graph needs them."""
-    model = logistic.fit(z, domains, d, l2, solver="lbfgs")
-    return model.weight.clone(), model.bias.clone()
-
-
 # One node for `torch.compile`, which cannot follow a solver that stops when it is done.
 _schema = "(Tensor z, Tensor domains, int d, float l2) -> (Tensor, Tensor)"
-_fit_when_compiled = torch.library.custom_op("dtcl::fit_linear", _fit, mutates_args=(), schema=_schema)
+_fit_when_compiled = torch.library.custom_op("dtcl::fit_linear", fitting.fit, mutates_args=(), schema=_schema)
 
 
 @_fit_when_compiled.register_fake
@@ -106,7 +101,7 @@ class Weigher(Tunable):
         compiled = torch.compiler.is_compiling()
         with torch.autocast(z.device.type, enabled=False):
             problem = seen_of(z, self.features), domains, self.num_domains, self.l2
-            weight, bias = _fit_when_compiled(*problem) if compiled else outside_vmap(_fit, *problem)
+            weight, bias = _fit_when_compiled(*problem) if compiled else outside_vmap(fitting.fit, *problem)
         single = domains.amax(-1) <= domains.masked_fill(domains < 0, self.num_domains).amin(-1)
         if validate and not compiled and bool(single.any()):
             message = "a batch holds one domain only, from which no discriminator can be fitted; its weights are w_ij = 1 / N_D."

@@ -102,7 +102,7 @@ def test_rows_that_an_earlier_version_left_with_a_worker_are_not_taken(all_metho
 
 def test_a_worker_that_fails_is_told_in_a_line(all_methods, tmp_path, two_workers, monkeypatch):
     def failing(*_):
-        raise ValueError("there is no compiler")
+        raise ValueError("there is no compiler.")
 
     monkeypatch.setattr(cluster, "train_unit", failing)
     with pytest.raises(ValueError, match=r"^a worker failed: there is no compiler\.$"):

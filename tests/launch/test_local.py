@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from dtcl_core import evaluate, pretrain
+from dtcl_core import pretrain
 from dtcl_core.config import Protocol, Run
 from dtcl_core.engine.streams import stream_of
 from dtcl_core.launch import local
@@ -164,14 +164,20 @@ def test_a_stack_that_does_not_fit_is_halved_and_nothing_is_lost(all_methods, tm
         local.compute([Run(protocol=all_methods[0].protocol, seed=99)], store, "cpu", quiet=True)
 
 
-def test_a_trained_stack_is_kept_where_its_probes_do_not_fit(all_methods, tmp_path, monkeypatch):
-    store, measure = Store(tmp_path), evaluate.measure
-    monkeypatch.setattr(evaluate, "measure", lambda *_: (_ for _ in ()).throw(torch.OutOfMemoryError("none left")))
-    with pytest.raises(ValueError, match="the trained stack is kept"):
-        local.compute(all_methods[:1], store, "cpu", quiet=True)
-    monkeypatch.setattr(evaluate, "measure", measure)
-    monkeypatch.setattr(pretrain.Stack, "step", lambda *_: pytest.fail("it trains again"))
-    assert local.compute(all_methods[:1], store, "cpu", quiet=True) == 1
+def test_a_stack_that_does_not_fit_leaves_those_of_another_shape_alone(tiny, tmp_path, monkeypatch):
+    wide, tried, train = replace(tiny, channels=(16, 16)), [], pretrain.train
+
+    def small_memory(members, *arguments, **options):
+        tried.append((members[0].protocol == wide, len(members)))
+        if members[0].protocol == wide and len(members) > 1:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return train(members, *arguments, **options)
+
+    monkeypatch.setattr(pretrain, "train", small_memory)
+    runs = [Run(tau_alpha=tau, protocol=protocol) for tau in (0.1, 0.2, 0.3, 0.4) for protocol in (tiny, wide)]
+    with pytest.warns(UserWarning, match="halved"):
+        assert local.compute(runs, Store(tmp_path), "cpu", quiet=True) == 8
+    assert sorted(tried) == [(False, 4), *[(True, 1)] * 4, (True, 2), (True, 4)]
 
 
 def test_each_shape_has_stacks_of_its_own_size(monkeypatch):

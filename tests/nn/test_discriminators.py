@@ -122,12 +122,12 @@ def posterior_of_the_batch(z, domains, num_domains, l2=1.0):
 
 @pytest.mark.parametrize(("count", "width", "domains"), [(96, 8, 3), (512, 128, 2), (300, 40, 20), (200, 300, 4)])
 @pytest.mark.parametrize(("l2", "scale"), [(1.0, 1.0), (0.1, 1.0), (100.0, 1.0), (1.0, 5.0)])
-def test_the_one_of_a_batch_is_scikit_learns_to_some_thousandths(count, width, domains, l2, scale):
+def test_the_one_of_a_batch_is_scikit_learns_to_a_hundredth(count, width, domains, l2, scale):
     x, y = blobs(count, width, domains)
     x = scale * x / x.norm(dim=-1).mean()
     theirs = LogisticRegression(C=1 / l2, tol=1e-8, max_iter=10_000).fit(x.double().numpy(), y.numpy())
     expected = torch.from_numpy(theirs.predict_proba(x.double().numpy()))
-    assert (posterior_of_the_batch(x, y, domains, l2) - expected).abs().max() < 3e-3
+    assert (posterior_of_the_batch(x, y, domains, l2) - expected).abs().max() < 1e-2
     if width == 8:
         assert (posterior_of_the_batch(x.double(), y, domains, l2) - expected).abs().max() < 1e-6
 

@@ -289,6 +289,14 @@ def test_new_numbers_compile_nothing_anew(batch, name):
             torch.testing.assert_close(called(name, call, *batch), called(name, eager, *batch))
 
 
+def test_a_module_may_give_a_compiled_loss_another_number_at_each_call(batch):
+    z0, z1, *_ = batch
+    giving = Giving(0.2)
+    fast, eager = compiled(InfoNCELoss(giving)), InfoNCELoss(giving)
+    for giving.value in (0.2, 0.25, 0.3):
+        torch.testing.assert_close(fast(z0, z1), eager(z0, z1))
+
+
 def test_a_compiled_loss_learns_its_temperature_and_copies_have_their_own(batch):
     z0, z1, *_ = batch
     through = InfoNCELoss(LearnedTemperature(0.2))

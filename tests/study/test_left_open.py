@@ -172,7 +172,8 @@ def test_the_experiment_asks_for_all_that_the_rule_needs_whatever_the_stage(monk
     )
     assert {run.seed for run in asked} == {*range(100, 108)}
     assert {run.method for run in asked} == {"standard", "same_domain", "mmd", "dann", "color_jitter", "dw_negatives", "dw_pairs"}
-    assert experiment.runs("paper", sigma=25) == []
+    with pytest.raises(ValueError, match="the runs of left_open are fixed, and none is at sigma 25 in preset paper"):
+        experiment.runs("paper", sigma=25)
     for options in ({"seeds": 2}, {"tau_alpha": 0.1}):
         with pytest.raises(ValueError, match="cannot be changed in preset paper"):
             experiment.runs("paper", **options)
