@@ -91,9 +91,9 @@ def plain(state: Any) -> Any:
     return [plain(value) for value in state] if isinstance(state, (list, tuple)) else state
 
 
-def stored(store: Store) -> dict[str, Any]:
-    """Everything that is read from a store: metrics, traces and networks by run."""
-    rows = store.rows()
+def stored(store: Store, run_by_run: bool = False) -> dict[str, Any]:
+    """Everything that is read from a store: metrics, traces and networks by run. Rows are read all at once, or run by run."""
+    rows = {run.key: row for run in RUNS if (row := store.rows({run.key}).get(run.key))} if run_by_run else store.rows()
     found: dict[str, Any] = {f"row {key}": row["metrics"] for key, row in rows.items()}
     found |= {f"trace {run.key}": trace.to_dict() for run in RUNS if (trace := store.trace(run)) is not None}
     for key, row in rows.items():
@@ -102,9 +102,9 @@ def stored(store: Store) -> dict[str, Any]:
     return found
 
 
-def read(store: Store, checkpoint: Path) -> dict[str, Any]:
+def read(store: Store, checkpoint: Path, run_by_run: bool = False) -> dict[str, Any]:
     """Everything that is read from a store, and the state of a checkpoint."""
-    found = stored(store)
+    found = stored(store, run_by_run)
     stack = pretrain.Stack(RUNS, "cpu", record=True)
     try:
         stack.restore(checkpoint)
@@ -114,12 +114,14 @@ def read(store: Store, checkpoint: Path) -> dict[str, Any]:
     return found
 
 
-def outcome(store: Store, checkpoint: Path, sound: dict[str, Any], name: str, copied: bool = False) -> str:
+def outcome(
+    store: Store, checkpoint: Path, sound: dict[str, Any], name: str, copied: bool = False, run_by_run: bool = False
+) -> str:
     """How a try ends with a file of that name; a sound row that was copied beside another may win, if that is told."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
-            found = read(store, checkpoint)
+            found = read(store, checkpoint, run_by_run)
         except Exception as error:  # whatever it is, nobody explains it
             print(f"{name}: {error!r}")
             return "failed"
@@ -153,15 +155,16 @@ def fuzz_files(tries: int, rng: random.Random, folder: Path) -> dict[str, Counte
     }
     for number in range(tries):
         kind = (*kinds, "copied rows")[number % (len(kinds) + 1)]
+        run_by_run = rng.random() < 0.5
         if kind == "copied rows":
             name = with_copied_row(store, rng)
-            end = outcome(store, checkpoint, sound, name, copied=True)
+            end = outcome(store, checkpoint, sound, name, copied=True, run_by_run=run_by_run)
             (store.rows_path / name).unlink()
         else:
             path, others = rng.choice(kinds[kind]), [p for paths in kinds.values() for p in paths]
             whole = path.read_bytes()
             path.write_bytes(damaged(whole, rng.choice(others).read_bytes(), rng))
-            end = outcome(store, checkpoint, sound, path.name)
+            end = outcome(store, checkpoint, sound, path.name, run_by_run=run_by_run)
             path.write_bytes(whole)
         counts.setdefault(kind, Counter())[end] += 1
     return counts
