@@ -58,6 +58,9 @@ def fit(
         num_domains: N_D, at least 2.
         l2, steps, learning_rate: see `logistic.fit`.
         kind: what the classifier sees of an embedding; see `features`.
+
+    Raises:
+        ValueError: see `features` and `logistic.fit`.
     """
     seen = features(z, kind)
     return Fitted(logistic.fit(seen, domains, num_domains, l2, steps=steps, learning_rate=learning_rate), kind)

@@ -173,6 +173,9 @@ def same_domain_info_nce(z: Tensor, z_pos: Tensor, domains: Tensor, tau: float |
         z, z_pos: [..., N, k] embeddings of the two views.
         domains: [..., N] domain of each example.
         tau: temperature, > 0, a number or [...].
+
+    Raises:
+        ValueError: see `info_nce`.
     """
     return info_nce(z, z_pos, tau, admitted=same_domain(domains))
 
@@ -217,6 +220,9 @@ def domain_weighted_info_nce(
         z, z_pos: [..., N, k] embeddings of the two views.
         w: [..., N, N] probability that anchor i and negative j share a domain (`discriminator.same_domain_probability`).
         tau_alpha, tau_beta, tau_min, num_domains: see `pair_temperature`.
+
+    Raises:
+        ValueError: see `info_nce` and `pair_temperature`.
     """
     return info_nce(z, z_pos, tau_alpha, tau_neg=pair_temperature(w, tau_alpha, tau_beta, tau_min, num_domains))
 
@@ -321,6 +327,9 @@ def domain_mmd(z: Tensor, domains: Tensor, num_domains: int, bandwidths: Sequenc
         bandwidths: see `mmd`.
         unbiased: leave out each example's similarity with itself (Gretton et al. 2012, Eq. 3). The mean over batches then does not
             depend on how many examples a domain has. The estimate may be negative, and a domain needs two examples to count.
+
+    Raises:
+        ValueError: see `mmd`.
     """
     member = (domains.long()[..., None] == torch.arange(num_domains, device=z.device)).to(z.dtype)
     count = member.sum(-2, keepdim=True)
@@ -359,7 +368,10 @@ class _ReverseGradient(torch.autograd.Function):
 
 
 def reverse_gradient(x: Tensor, scale: float | Tensor) -> Tensor:
-    """The identity, with a gradient multiplied by -scale (Ganin et al. 2016); x [..., N, k], scale a number or [...]."""
+    """The identity, with a gradient multiplied by -scale (Ganin et al. 2016); x [..., N, k], scale a number or [...].
+
+    Its gradient has no gradient: `create_graph=True` and `torch.func.grad` raise a RuntimeError.
+    """
     return _ReverseGradient.apply(x, torch.as_tensor(scale, dtype=x.dtype, device=x.device))
 
 
@@ -377,6 +389,8 @@ def adversarial_loss(z: Tensor, domains: Tensor, weight: Tensor, bias: Tensor, s
         domains: [..., N] domain of each; a negative number is an unknown domain, and the example does not count.
         weight, bias: [..., D, k] and [..., D] of the classifier, which minimises this loss.
         scale: lambda, a number or [...]; the encoder maximises lambda times this loss.
+
+    Its gradient has no gradient; see `reverse_gradient`.
     """
     logits = reverse_gradient(z, scale) @ weight.transpose(-1, -2) + bias[..., None, :]
     domains = domains.long()

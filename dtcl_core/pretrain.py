@@ -78,7 +78,8 @@ class Stack:
         precision: "float32", "bfloat16" (convolutions only; the last layer, losses and solvers stay in float32) or "auto".
         record: whether to record temperatures; see `engine.recorder`.
         trunk: see `choose_trunk`.
-        data: makes the data of a seed: `ColoredDigits`, or a class with its interface. Rows do not name it: store none of other data.
+        data: makes the data of a seed: `ColoredDigits`, or a class with its interface. A row does not name the data. Store
+            no rows of other data.
 
     Attributes:
         runs: the runs, ordered by stream.

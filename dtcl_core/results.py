@@ -213,7 +213,7 @@ class Store:
         check_writable(self.checkpoints_path, "checkpoints")
 
     def add_trace(self, trace: Trace) -> None:
-        """Write what a run recorded; a later trace of the same run replaces it."""
+        """Write what a run recorded; a later trace of the same run replaces it. OSError names a file that cannot be written."""
         entry = trace.to_dict()
         text = json.dumps({**entry, "digest": digest(entry)}, allow_nan=False) + "\n"
         write_whole(text, self.traces_path / f"{trace.key}.json")

@@ -18,7 +18,7 @@ class Steady:
     """A text stream that raises no error where it cannot be written any more.
 
     Attributes:
-        failure: why something written was lost; None if nothing was, or only because its reader left (as `head` does).
+        failure: the error of the first write that failed. None if all was written, or if only the reader left, as `head` does.
     """
 
     def __init__(self, stream: TextIO | None):
@@ -86,7 +86,7 @@ def interrupts_held() -> Iterator[None]:
 
 
 def stop_requests(time_limit: float | None) -> Callable[[], bool]:
-    """A function that turns true after Ctrl-C, a SIGTERM, or the time limit in seconds."""
+    """A function that returns True after Ctrl-C, after SIGTERM, or once the time limit in seconds has passed."""
     asked: list[int] = []
     end = None if time_limit is None else time.monotonic() + time_limit
 

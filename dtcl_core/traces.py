@@ -42,6 +42,10 @@ class Trace:
     def quantiles(self, at: Sequence[float], kind: str | None = None) -> np.ndarray:
         """Quantiles [epochs, len(at)] of the temperatures of pairs of one of `KINDS`, or of all; linear within a bin.
 
+        Args:
+            at: shares of the pairs, in [0, 1].
+            kind: one of `KINDS`; None for all pairs.
+
         Raises:
             ValueError: for an unknown kind, or a run without temperatures.
         """
