@@ -130,7 +130,7 @@ BEST_NETWORKS: tuple[str, ...] = (  # the two that get more seeds
     "colours not clipped, crops from 0.5, dropout 0.1",
     "colours not clipped, crops from 0.5, dropout 0",
 )
-TAKEN_NETWORKS: tuple[str, ...] = ()  # one, or two that fit alike
+TAKEN_NETWORKS: tuple[str, ...] = ("colours not clipped, crops from 0.5, dropout 0.1",)  # one, or two that fit alike
 BEST_WEIGHTS: tuple[str, ...] = ()
 CHOSEN: Mapping[str, Any] | None = None  # the changes to `Protocol` that were chosen
 
