@@ -15,12 +15,12 @@ trained         the core      `data`, `augment` (views), `encoder`, `losses`, `m
 ..              `engine`      `networks` and `groups` (of a stack of runs), `streams` (views, made once for runs that
                               share them), `embedding`, `device`, `native` (C++ for CPUs) and `trunk` (autograd around it),
                               `recorder` (of temperatures), `checkpoint`, `provenance`
-..              `launch`      `local` (on this machine), `cluster` (with Ray), `rows` (of a trained stack), `progress`
-                              (and time left), `selfcheck` (is this machine sound?)
+..              `launch`      `local` (on this machine), `cluster` (with Ray), `progress` (and time left), `selfcheck` (is
+                              this machine sound?)
 stored          the core      `results` (rows), `traces` (temperatures by epoch), `encoder_files` (trained networks),
                               `files` (written whole or not at all)
 in your project `nn`          the losses as `modules`; `weigher` (which pairs share a domain?), `candidates` (of an
-                              anchor), `settings` (set or learned), `queue`, `discriminators`, `fitting` (one on
+                              anchor), `settings` (set, learned or scheduled), `queue`, `discriminators`, `fitting` (one on
                               each batch), `penalties`, `monitor` (figures to log), `caching` and `gather` (large
                               batches, several processes), `inputs` (checks), `metric_learning` (an adapter)
 =============== ============= ========================================================================================
@@ -38,6 +38,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from .nn.caching import embed_in_chunks as embed_in_chunks
     from .nn.discriminators import LinearDiscriminator as LinearDiscriminator
+    from .nn.discriminators import MLPDiscriminator as MLPDiscriminator
     from .nn.modules import DomainWeightedInfoNCELoss as DomainWeightedInfoNCELoss
     from .nn.modules import DomainWeightedSupConLoss as DomainWeightedSupConLoss
     from .nn.modules import InfoNCELoss as InfoNCELoss
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "nn.caching": ("embed_in_chunks",),
-    "nn.discriminators": ("LinearDiscriminator",),
+    "nn.discriminators": ("LinearDiscriminator", "MLPDiscriminator"),
     "nn.queue": ("NegativeQueue",),
     "nn.settings": ("LearnedTemperature",),
     "nn.modules": (

@@ -243,7 +243,7 @@ class Store:
         best: dict[str, tuple[tuple, dict[str, Any]]] = {}
         self.conflicts = {}
         for shard in sorted(self.rows_path.glob("*.jsonl")):
-            for row in self._shard(shard, keys):
+            for row in self.shard(shard.name, keys):
                 made = datetime.fromisoformat(row["provenance"]["created"])
                 age = (made if made.tzinfo else made.replace(tzinfo=timezone.utc)).timestamp()
                 rank = (row["status"] != "ok", age, row["digest"], shard.name)
@@ -259,7 +259,7 @@ class Store:
         return MappingProxyType({key: row for key, (_, row) in best.items()})
 
     def add_encoders(self, encoder: Encoder, runs: Sequence[Run]) -> dict[str, str]:
-        """Write a stack's networks; returns what `launch.rows.make_rows` takes as `encoder`. See `encoder_files.write`."""
+        """Write a stack's networks; returns what `launch.local.make_rows` takes as `encoder`. See `encoder_files.write`."""
         self.encoders_path.mkdir(parents=True, exist_ok=True)
         return encoder_files.write(encoder, runs, self.encoders_path)
 
@@ -271,15 +271,12 @@ class Store:
             warnings.warn(f"no encoder of run {row['key']}: {error}", stacklevel=2)
             return None
 
-    def shard(self, name: str) -> list[dict[str, Any]]:
-        """All sound rows of one shard, in its order, whether or not they win."""
-        return self._shard(self.rows_path / name)
-
-    def _shard(self, shard: Path, keys: Collection[str] | None = None) -> list[dict[str, Any]]:
+    def shard(self, name: str, keys: Collection[str] | None = None) -> list[dict[str, Any]]:
+        """All sound rows of one shard, or those of `keys`, in its order, whether or not they win."""
         try:
-            rows, warned = parsed_shard(shard.name, shard.read_bytes(), keys)
+            rows, warned = parsed_shard(name, (self.rows_path / name).read_bytes(), keys)
         except OSError as error:
-            rows, warned = [], [f"{shard.name} is left out: {error.strerror}"]
+            rows, warned = [], [f"{name} is left out: {error.strerror}"]
         for message in warned:
             warnings.warn(message, stacklevel=3)
         return rows

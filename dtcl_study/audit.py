@@ -19,8 +19,8 @@ from dtcl_core import evaluate, pretrain
 from dtcl_core.config import METRICS, Run
 from dtcl_core.engine.device import resolve_device, resolve_precision
 from dtcl_core.engine.provenance import machine, origin
+from dtcl_core.launch.local import make_rows
 from dtcl_core.launch.progress import Progress, numbered, trainings
-from dtcl_core.launch.rows import make_rows
 from dtcl_core.results import FRACTIONS, Store
 
 from . import compare

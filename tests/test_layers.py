@@ -139,7 +139,7 @@ def test_what_reaches_the_engine_from_outside_is_known():
     engine = ("dtcl_core.engine.", "dtcl_core.pretrain")
     outside = {name for name in IMPORTS if not name.startswith(inside) and any(m.startswith(engine) for m in IMPORTS[name])}
     assert {name for name in outside if name.startswith("dtcl_core")} == {
-        *(f"dtcl_core.launch.{name}" for name in ("local", "cluster", "rows", "selfcheck")),
+        *(f"dtcl_core.launch.{name}" for name in ("local", "cluster", "selfcheck")),
     }
 
 

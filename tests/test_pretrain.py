@@ -12,7 +12,7 @@ from dtcl_core.config import Protocol, Run
 from dtcl_core.data import SPLITS
 from dtcl_core.encoder import Encoder
 from dtcl_core.engine.checkpoint import write_checkpoint
-from dtcl_core.launch.rows import make_rows
+from dtcl_core.launch.local import make_rows
 from dtcl_core.methods import ALL_METHODS, METHODS, Batch
 
 

@@ -18,7 +18,7 @@ from made_up_rows import with_draws
 from dtcl_core import evaluate, pretrain, results
 from dtcl_core.config import Protocol, Run
 from dtcl_core.engine import provenance
-from dtcl_core.launch.rows import make_rows
+from dtcl_core.launch.local import make_rows
 from dtcl_core.methods import METHODS
 from dtcl_study import cli
 from dtcl_study.experiments import PRESETS, REGISTRY

@@ -24,11 +24,6 @@ NUMERIC_SOURCES = (
     "engine.networks", "engine.groups", "engine.embedding", "pretrain", "evaluate", "engine.device", "engine.native",
     "engine.trunk",
 )  # fmt: skip
-# The modules that `tests/faults.py` and `tests/fuzz.py` test; their results name the hash.
-STORING_SOURCES = (
-    *NUMERIC_SOURCES, "config", "checks", "files", "results", "traces", "engine.checkpoint", "engine.recorder",
-    "encoder_files", "engine.provenance", "launch.local", "launch.rows",
-)  # fmt: skip
 
 
 def statements(source: str) -> str:
@@ -115,9 +110,7 @@ def commit() -> str | None:
         return subprocess.check_output(command, text=True, stderr=subprocess.DEVNULL, timeout=10).strip()
 
     try:
-        git(
-            "ls-files", "--error-unmatch", "--", str(Path(__file__).resolve())
-        )  # a copy inside another project's checkout is none of its files
+        git("ls-files", "--error-unmatch", "--", str(Path(__file__).resolve()))  # a copy in another checkout is none of its files
         return git("rev-parse", "--short=12", "HEAD") + ("+" if git("status", "--porcelain", "--", root) else "")
     except (OSError, subprocess.SubprocessError):
         return None

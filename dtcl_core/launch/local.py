@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from datetime import datetime, timezone
 from itertools import groupby
 from pathlib import Path
 from statistics import median
@@ -20,16 +21,17 @@ from typing import Any, NamedTuple
 import torch
 
 from .. import evaluate, pretrain
-from ..config import Protocol, Run
+from ..config import REVISION, Protocol, Run
 from ..encoder import IMAGE_SIZE, dropout_shapes
 from ..engine.device import free_bytes, is_accelerator, release_memory, resolve_device, resolve_precision
 from ..engine.embedding import EMBED_BATCH
 from ..engine.provenance import commit, machine
 from ..engine.streams import stream_of
+from ..evaluate import Draws
 from ..files import content_hash
+from ..pretrain import Stack
 from ..results import Store
 from .progress import Progress, numbered, trainings
-from .rows import make_rows
 
 STALE_SECONDS = 86400.0
 CPU_STACK = 12  # an eighth less time a run than six (benchmarks/cpu.csv); more gain little, and rows land later
@@ -187,7 +189,40 @@ def train_stack(
         progress.stack_done(members)
 
 
-def keep(stack: pretrain.Stack, members: Sequence[Run], store: Store, record: bool) -> None:
+def make_rows(
+    stack: Stack, draws: dict[str, Draws], runs: Sequence[Run] | None = None, encoder: dict[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """Rows of a trained stack.
+
+    Args:
+        stack: trained.
+        draws: what `evaluate.measure` returned; kept of runs with more than one draw of labels.
+        runs: those that rows are made of; None: the stack's.
+        encoder: what `Store.add_encoders` returned.
+    """
+    provenance = {
+        **stack.machine,
+        "commit": commit(),
+        "precision": stack.precision,
+        "stack": len(stack.runs),
+        "seconds": round(stack.seconds / len(stack.runs), 2),
+        "created": datetime.now(timezone.utc).isoformat(timespec="microseconds"),
+    }
+    rows, place = [], {run.training: number for number, run in enumerate(stack.runs)}
+    for run in stack.runs if runs is None else runs:
+        scores = evaluate.means(draws[run.key])
+        finished = all(value is not None for fraction in scores.values() for value in fraction.values())
+        row = {"key": run.key, "revision": REVISION, "run": run.to_dict(), "metrics": scores}
+        row |= {"status": "ok" if finished else "diverged", "provenance": dict(provenance)}
+        if run.protocol.label_draws > 1:
+            row["draws"] = draws[run.key]
+        if encoder is not None:
+            row["encoder"] = {**encoder, "place": place[run.training]}
+        rows.append(row)
+    return rows
+
+
+def keep(stack: Stack, members: Sequence[Run], store: Store, record: bool) -> None:
     """Evaluate a trained stack and store its networks, rows and traces; on a full disk, rows without networks."""
     draws = evaluate.measure(stack, members)
     present = store.rows() if record else {}  # a run may lack its trace only: its row stays as it is
@@ -264,9 +299,7 @@ def compute(
                 continue
             except torch.OutOfMemoryError:
                 if networks == 1:
-                    raise ValueError(
-                        "one run does not fit into the device's memory: free some, or take another device."
-                    ) from None
+                    raise ValueError("one run does not fit into the device's memory; take another device.") from None
             release_memory(where)  # here, where no traceback holds the stack any more
             warnings.warn(f"a stack of {len(stacks[0])} runs does not fit into memory; it is halved.", stacklevel=2)
             alike = [stack for stack in stacks if pretrain.shape_of(stack[0].training) == shape]

@@ -29,8 +29,7 @@ def embed_in_chunks(encoder: Callable[[Any], Tensor], x: Tensor | Mapping[str, T
         does not: it takes the statistics of each chunk, and updates its running ones twice. Dropout draws the same again.
 
     Raises:
-        ValueError: if x is neither, or a dictionary that is empty, holds something other than tensors, or tensors of several
-            lengths.
+        ValueError: unless x is a tensor, or a dictionary of one or more tensors of one length.
 
     >>> x = torch.arange(6.0).reshape(3, 2).requires_grad_()
     >>> embed_in_chunks(torch.nn.Identity(), x, chunk_size=2).equal(x)

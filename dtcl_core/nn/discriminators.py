@@ -1,6 +1,6 @@
-"""The paper's domain discriminator in scikit-learn's manner: `fit`, `predict_proba`, `predict`, `score`.
+"""Linear and MLP domain discriminators in scikit-learn's manner: `fit`, `predict_proba`, `predict`, `score`.
 
-Fit it to all embeddings once an epoch (global). It is a module: what it learned is saved with a loss and moves with it. Its
+Fit one to all embeddings once an epoch (global). It is a module: what it learned is saved with a loss and moves with it. Its
 posteriors decide temperatures, so their sharpness matters. With `calibrate`, a share of the examples is held out, and logits are
 divided by the temperature under which these are most likely (Guo et al. 2017).
 
@@ -14,7 +14,7 @@ import math
 from typing import Any, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import logistic
@@ -38,38 +38,30 @@ def fit_temperature(logits: Tensor, domains: Tensor, iterations: int = 60) -> fl
     return math.exp((low + high) / 2)
 
 
-class LinearDiscriminator(Described):
-    """Logistic regression of the domains, solved to its optimum.
+class Discriminator(Described):
+    """The base of both discriminators: checks, calibration and prediction.
 
     Args:
         num_domains: N_D, at least 2; domains are 0 ... N_D - 1, and a negative number is an unknown one.
-        l2: penalty, > 0; scikit-learn's 1 / C. A smaller one makes sharper posteriors.
         calibrate: share of the examples held out to set the temperature of the posteriors; 0 leaves them as they are.
-        seed: of the choice of these examples.
+        seed: of the choice of these examples, and of the MLP's initial weights.
         features: what is seen of an embedding: "l2" its direction, "raw" the embedding itself.
 
     Attributes:
-        weight, bias: [N_D, k] and [N_D], None before `fit`.
         temperature_: what logits are divided by; 1 without calibration, None before `fit`.
-
-    >>> z, domains = torch.tensor([[1.0, 0.0], [2.0, 1.0], [0.0, 1.0], [1.0, 2.0]]), torch.tensor([0, 0, 1, 1])
-    >>> LinearDiscriminator(2).fit(z, domains).predict(torch.tensor([[9.0, 1.0], [0.1, 0.3]]))
-    tensor([0, 1])
     """
 
-    settings = ("num_domains", "l2", "calibrate", "seed", "features")
-    weight: Tensor | None
-    bias: Tensor | None
+    learned: tuple[str, ...] = ()  # what `_fit` returns; buffers, None before `fit`
+    settings: tuple[str, ...] = ("num_domains", "calibrate", "seed", "features")
     temperature_: Tensor | None
 
-    def __init__(self, num_domains: int, *, l2: float = 1.0, calibrate: float = 0.0, seed: int = 0, features: str = "l2"):
+    def __init__(self, num_domains: int, *, calibrate: float = 0.0, seed: int = 0, features: str = "l2"):
         super().__init__()
         self.num_domains = int(checked_number("num_domains", num_domains, 2, integer=True))
-        self.l2 = float(checked_number("l2", l2, 0.0, above=True))
         self.calibrate = float(checked_number("calibrate", calibrate, 0.0, high=0.9))
         self.seed = int(checked_number("seed", seed, 0, integer=True))
         self.features = checked_choice("features", features, FEATURES)
-        for name in ("weight", "bias", "temperature_"):
+        for name in ("temperature_", *self.learned):
             self.register_buffer(name, None)
 
     def fit(self, z: Tensor, domains: Tensor) -> Self:
@@ -96,17 +88,22 @@ class LinearDiscriminator(Described):
         held = round(self.calibrate * count)
         if self.calibrate and not 0 < held < count:
             raise ValueError(f"calibrate={self.calibrate:g} holds out {held} of {count} examples.")
-        order = torch.arange(count)
-        if held:
-            order = torch.randperm(count, generator=torch.Generator().manual_seed(self.seed))
+        generator = torch.Generator().manual_seed(self.seed)
+        order = torch.randperm(count, generator=generator) if held else torch.arange(count)
         apart, rest = order[:held].to(z.device), order[held:].to(z.device)
         with torch.inference_mode(False), torch.autocast(z.device.type, enabled=False):
             x, domains = seen_of(widened(z.detach().clone()), self.features)[known], domains[known]
-            model = logistic.fit(x[rest].double(), domains[rest], self.num_domains, self.l2, solver="lbfgs", watched=True)
-            self.weight, self.bias = model.weight.to(x), model.bias.to(x)
-            temperature = fit_temperature(model.logits(x[apart]), domains[apart]) if held else 1.0
+            found = [value.detach().to(x) for value in self._fit(x[rest], domains[rest])]
+            temperature = fit_temperature(self._logits(x[apart], *found), domains[apart]) if held else 1.0
+            for name, value in zip(self.learned, found):
+                setattr(self, name, value)
             self.temperature_ = x.new_tensor(temperature)
         return self
+
+    @property
+    def fitted(self) -> bool:
+        """Whether `fit` was called."""
+        return self.temperature_ is not None
 
     @torch.no_grad()
     def predict_proba(self, z: Tensor) -> Tensor:
@@ -116,15 +113,16 @@ class LinearDiscriminator(Described):
             RuntimeError: before `fit`.
             ValueError: for embeddings of another width than those fitted to.
         """
-        if self.weight is None or self.bias is None or self.temperature_ is None:
+        if self.temperature_ is None:
             raise RuntimeError(f"this {type(self).__name__} is not fitted yet; call fit(z, domains) first.")
-        width = self.weight.shape[-1]
+        learned = [getattr(self, name) for name in self.learned]
+        width = learned[0].shape[-1]
         if not isinstance(z, Tensor) or z.dim() < 2 or z.shape[-1] != width:
             given = tuple(z.shape) if isinstance(z, Tensor) else type(z).__name__
             raise ValueError(f"z must be embeddings [..., N, {width}], as those fitted to, got {given}.")
         z = widened(z)
         with torch.autocast(z.device.type, enabled=False):
-            logits = logistic.LogisticModel(self.weight, self.bias).logits(seen_of(z, self.features))
+            logits = self._logits(seen_of(z, self.features), *(value.to(z) for value in learned))
             return (logits / self.temperature_.to(z)).softmax(-1)
 
     forward = predict_proba
@@ -154,3 +152,92 @@ class LinearDiscriminator(Described):
             saved = state.get(prefix + name)
             setattr(self, name, None if saved is None else torch.empty_like(saved))
         super()._load_from_state_dict(state, prefix, *rest)
+
+    def _fit(self, x: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
+        """What `learned` names, the first of width k, from features x [N, k] and their domains."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _logits(x: Tensor, *learned: Tensor) -> Tensor:
+        """Logits [..., N, D] of features x [..., N, k], from what was learned."""
+        raise NotImplementedError
+
+
+class LinearDiscriminator(Discriminator):
+    """The paper's discriminator: logistic regression, solved to its optimum.
+
+    Args:
+        num_domains, calibrate, seed, features: as for `Discriminator`.
+        l2: penalty, > 0; scikit-learn's 1 / C. A smaller one makes sharper posteriors.
+
+    >>> z, domains = torch.tensor([[1.0, 0.0], [2.0, 1.0], [0.0, 1.0], [1.0, 2.0]]), torch.tensor([0, 0, 1, 1])
+    >>> LinearDiscriminator(2).fit(z, domains).predict(torch.tensor([[9.0, 1.0], [0.1, 0.3]]))
+    tensor([0, 1])
+    """
+
+    learned = ("weight", "bias")
+    settings = (*Discriminator.settings, "l2")
+
+    def __init__(self, num_domains: int, *, l2: float = 1.0, calibrate: float = 0.0, seed: int = 0, features: str = "l2"):
+        super().__init__(num_domains, calibrate=calibrate, seed=seed, features=features)
+        self.l2 = float(checked_number("l2", l2, 0.0, above=True))
+
+    def _fit(self, x: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
+        model = logistic.fit(x.double(), domains, self.num_domains, self.l2, solver="lbfgs", watched=True)
+        return model.weight, model.bias
+
+    @staticmethod
+    def _logits(x: Tensor, *learned: Tensor) -> Tensor:
+        return logistic.LogisticModel(*learned).logits(x)
+
+
+class MLPDiscriminator(Discriminator):
+    """One hidden layer of ReLUs, trained by Adam on all examples at once; the input is standardised first.
+
+    Args:
+        num_domains, calibrate, seed, features: as for `Discriminator`.
+        hidden: width of the hidden layer.
+        steps, learning_rate, weight_decay: of Adam.
+    """
+
+    learned = ("mean", "spread", "weight0", "bias0", "weight1", "bias1")
+    settings = (*Discriminator.settings, "hidden", "steps", "learning_rate", "weight_decay")
+
+    def __init__(
+        self,
+        num_domains: int,
+        *,
+        hidden: int = 64,
+        steps: int = 200,
+        learning_rate: float = 0.01,
+        weight_decay: float = 1e-4,
+        calibrate: float = 0.0,
+        seed: int = 0,
+        features: str = "l2",
+    ):
+        super().__init__(num_domains, calibrate=calibrate, seed=seed, features=features)
+        self.hidden = int(checked_number("hidden", hidden, 1, integer=True))
+        self.steps = int(checked_number("steps", steps, 1, integer=True))
+        self.learning_rate = float(checked_number("learning_rate", learning_rate, 0.0, above=True))
+        self.weight_decay = float(checked_number("weight_decay", weight_decay, 0.0))
+
+    @torch.enable_grad()
+    def _fit(self, x: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
+        mean, spread = x.mean(0), x.std(0, correction=0)
+        spread = torch.where(spread > 1e-6 * (1 + mean.abs()), spread, 1.0)  # a constant stays as it is
+        generator, parameters = torch.Generator().manual_seed(self.seed), []
+        for inputs, outputs in ((x.shape[-1], self.hidden), (self.hidden, self.num_domains)):
+            for shape in ((outputs, inputs), (outputs,)):  # as nn.Linear starts, from a generator of our own
+                start = (torch.rand(shape, generator=generator) * 2 - 1) / math.sqrt(inputs)
+                parameters.append(nn.Parameter(start.to(x)))
+        optimizer = torch.optim.Adam(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
+        for _ in range(self.steps):
+            optimizer.zero_grad(set_to_none=True)
+            F.cross_entropy(self._logits(x, mean, spread, *parameters), domains).backward()
+            optimizer.step()
+        return mean, spread, *parameters
+
+    @staticmethod
+    def _logits(x: Tensor, *learned: Tensor) -> Tensor:
+        mean, spread, first, bias, second, offset = learned
+        return F.linear(F.relu(F.linear((x - mean) / spread, first, bias)), second, offset)

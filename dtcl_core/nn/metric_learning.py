@@ -161,10 +161,8 @@ class DomainWeightedLoss(Tunable, BaseMetricLossFunction):
             a1, p, a2, n = convert_to_pairs(indices_tuple, labels, ref_labels)
             compared = torch.zeros_like(compared)
             compared[a1, p] = compared[a2, n] = True
-        each = anchor_losses(similarity, tau.tau_alpha, positive=positive & compared, tau_neg=tau_neg, admitted=compared).to(
-            embeddings.dtype
-        )
-        return {"loss": {"losses": each, "indices": rows, "reduction_type": "element"}}
+        each = anchor_losses(similarity, tau.tau_alpha, positive=positive & compared, tau_neg=tau_neg, admitted=compared)
+        return {"loss": {"losses": each.to(embeddings.dtype), "indices": rows, "reduction_type": "element"}}
 
 
 DomainWeightedLoss.__name__ = "SupConLoss"  # what its wrappers ask of a loss that they accept is its name

@@ -6,11 +6,11 @@ loss has a `weigher`, which asks a discriminator how likely two examples share a
 **Inputs.** Embeddings count by direction; one of all zeros has none, and gets no gradient. Domains are integers 0 ... N_D - 1,
 and a negative number, such as -1, is an unknown domain. Domains, labels and ids may have any integer type.
 
-**Temperatures** are a number, a tensor (an `nn.Parameter` is learned), or a module that gives one, such as a
-`LearnedTemperature`, which stays positive. With leading dimensions [R], a tensor has a value for each run. They are read at
-each call. To schedule one, set it: ``loss.tau = 0.2``. A compiled loss takes new numbers without compiling anew. Processes
-learn different temperatures (and weights of a `DomainAdversary`), unless `DistributedDataParallel` wraps the loss too, or the
-gradients are averaged in another way.
+**Temperatures** are read at each call, and can be set later: ``loss.tau = 0.2``. One is a number, a tensor (an
+`nn.Parameter` is learned), a module that gives one, such as a `LearnedTemperature`, which stays positive, or a schedule: a
+function without arguments. With leading dimensions [R], a tensor has a value for each run. A compiled loss takes new values
+without compiling anew; its schedules must return numbers. Processes learn different temperatures (and weights of a
+`DomainAdversary`), unless `DistributedDataParallel` wraps the loss too, or the gradients are averaged in another way.
 
 **Checks.** Options and inputs that make no sense raise ValueError. A check of inputs reads from the device, which stalls a GPU
 for a moment; a compiled loss, or one with ``validate=False``, omits it. A batch that is only unfavourable is no error: an

@@ -74,16 +74,13 @@ class DomainAdversary(Tunable):
         dim: k of the embeddings.
         num_domains: N_D, at least 2.
         lambda_: strength of the reversed gradient, >= 0; see Temperatures in `modules`.
+        schedule: "constant", or "ganin": lambda rises from 0 with the training's progress.
         normalize: scale embeddings to unit length first. The losses do not see the length of raw embeddings, so that nothing
             would keep reversed gradients from making them ever longer.
         validate: check inputs.
-
-    Lambda may be set at any time. DANN's authors let it rise with the training, by `dtcl_core.losses.annealed`::
-
-        adversary.lambda_ = annealed(step / steps)
     """
 
-    settings = ("num_domains", "lambda_", "normalize", "validate")
+    settings = ("num_domains", "lambda_", "schedule", "normalize", "validate")
 
     def __init__(
         self,
@@ -91,29 +88,48 @@ class DomainAdversary(Tunable):
         num_domains: int,
         lambda_: Setting = 1.0,
         *,
+        schedule: str = "constant",
         normalize: bool = True,
         validate: bool = True,
     ):
         super().__init__()
         self.num_domains = int(checked_number("num_domains", num_domains, 2, integer=True))
         self.lambda_ = lambda_
+        self.schedule = checked_choice("schedule", schedule, ("constant", "ganin"))
         self.normalize = checked_choice("normalize", normalize, (True, False))
         self.validate = checked_choice("validate", validate, (True, False))
         self.classifier = nn.Linear(int(checked_number("dim", dim, 1, integer=True)), self.num_domains)
 
-    def forward(self, z: Tensor, domains: Tensor) -> Tensor:
-        """The classifier's cross entropy, in nats, of embeddings z [N, k] and domains int [N].
+    def strength(self, progress: float | Tensor | None) -> float | Tensor:
+        """Lambda, a number or [], when a share `progress` of the training, from 0 to 1, is done.
 
         Raises:
-            ValueError: as for `MMDPenalty`, for embeddings of another width than `dim`, or a lambda below zero.
+            ValueError: if lambda is negative, or depends on the progress and there is none.
+        """
+        lambda_ = self.now("lambda_", self.classifier.weight, self.validate)
+        if self.schedule == "constant":
+            return lambda_
+        if progress is None:
+            raise ValueError('schedule="ganin" needs progress, the share of the training that is done.')
+        return lambda_ * losses.annealed(progress)
+
+    def forward(self, z: Tensor, domains: Tensor, progress: float | Tensor | None = None) -> Tensor:
+        """The classifier's cross entropy, in nats, of embeddings z [N, k] and domains int [N].
+
+        The schedule "ganin" needs `progress`, the share of the training that is done, from 0 to 1. Give a compiled module a
+        0-d tensor: each other number would compile it anew.
+
+        Raises:
+            ValueError: as for `MMDPenalty`, for another width than `dim`, and for progress that is out of range or missing.
         """
         if self.validate and not torch.compiler.is_compiling():
             check_embeddings(z, domains, self.num_domains, needed=True)
             if z.shape[-1] != self.classifier.in_features:
                 raise ValueError(f"z must have {self.classifier.in_features} dimensions, got {tuple(z.shape)}.")
+            if progress is not None:
+                checked_number("progress", progress.item() if isinstance(progress, Tensor) else progress, 0.0, 1.0)
         with torch.autocast(z.device.type, enabled=False):
             z = z.to(self.classifier.weight.dtype)
             z = losses.directions(z) if self.normalize else z
-            lambda_ = self.now("lambda_", self.classifier.weight, self.validate)
-            lambda_ = torch.as_tensor(lambda_, dtype=z.dtype, device=z.device).expand(z.shape[:-2])
-            return losses.adversarial_loss(z, domains.long(), self.classifier.weight, self.classifier.bias, lambda_)
+            strength = torch.as_tensor(self.strength(progress), dtype=z.dtype, device=z.device).expand(z.shape[:-2])
+            return losses.adversarial_loss(z, domains.long(), self.classifier.weight, self.classifier.bias, strength)

@@ -1,32 +1,31 @@
-"""Settings that may change as training goes on: numbers, tensors (learned or not) and modules, read at each call.
+"""Settings that may change as training goes on: numbers, tensors (learned or not) and schedules, read at each call.
 
-To schedule a setting, set it: ``loss_fn.tau = 0.2``. A compiled module reads numbers from tensors, so that a new number does
-not compile it anew.
+A compiled module reads numbers from tensors and asks schedules outside of its graph: a new value does not compile it anew.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ..checks import checked_number, shown
+from ..checks import checked_number
 from .inputs import outside_vmap
 
-Setting = float | Tensor | nn.Module  # a module gives a tensor when it is called without arguments
+Setting = float | Tensor | Callable[[], float | Tensor]  # the last is a schedule, or a module that gives a tensor
 NAMES = ("tau", "tau_alpha", "tau_beta", "tau_min", "lambda_")
 MAY_BE_ZERO = ("tau_beta", "lambda_")
+_numbers = itertools.count()
+_by_number: weakref.WeakValueDictionary[int, Tunable] = weakref.WeakValueDictionary()  # what a compiled graph looks up
 
 
-def setting(name: str, value: Any) -> Any:
-    """The value of a setting of `NAMES`: a number, which is checked, a tensor or a module; ValueError for anything else."""
-    if isinstance(value, (Tensor, nn.Module)):
-        return value
-    if callable(value):
-        accepted = "a number, a tensor or an nn.Module such as LearnedTemperature"
-        raise ValueError(f"{name} must be {accepted}, got {shown(value)}; to schedule it, set loss_fn.{name} = value.")
+def setting(name: str, value: Any) -> float:
+    """A number as a setting of `NAMES`; ValueError if it is none, or out of range."""
     return float(checked_number(name, value, 0.0, above=name not in MAY_BE_ZERO))
 
 
@@ -43,19 +42,25 @@ class Described(nn.Module):
 class Tunable(Described):
     """A module with settings of `NAMES`. A value of any kind may replace any other, a number an `nn.Parameter` for example."""
 
-    _kept: dict[str, Tensor]  # the numbers among the settings, as a compiled graph reads them
+    _kept: dict[str, Tensor | None]  # what a compiled graph reads: a number as a tensor; None for a schedule
+    _number: Tensor  # identifies the module; a tensor, so that a compiled graph serves several modules
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self._kept = {}
+        self.__setstate__({"_kept": {}})
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        number = next(_numbers)  # a copy is another module
+        _by_number[number] = self
+        super().__setstate__(state | {"_number": torch.tensor(number)})
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in NAMES:
-            value = setting(name, value)
+            value = value if isinstance(value, Tensor) or callable(value) else setting(name, value)
             for kind in (self._parameters, self._buffers, self._modules, self._kept):
                 kind.pop(name, None)
-            if isinstance(value, float):
-                self._kept[name] = torch.tensor(value, dtype=torch.float64)
+            if not isinstance(value, (Tensor, nn.Module)):
+                self._kept[name] = None if callable(value) else torch.tensor(value, dtype=torch.float64)
         super().__setattr__(name, value)
 
     def now(self, name: str, like: Tensor, validate: bool = True) -> float | Tensor:
@@ -71,9 +76,10 @@ class Tunable(Described):
         """
         compiling = torch.compiler.is_compiling()
         if compiling and name in self._kept:
-            return self._kept[name].to(like)
+            kept = self._kept[name]
+            return _asked(like.detach(), self._number, name) if kept is None else kept.to(like)
         value = getattr(self, name)
-        value = value() if isinstance(value, nn.Module) else value
+        value = value if isinstance(value, Tensor) or not callable(value) else value()
         if not isinstance(value, Tensor):
             return value if compiling else setting(name, value)
         if validate and not compiling:
@@ -82,6 +88,20 @@ class Tunable(Described):
                 bound = ">= 0" if name in MAY_BE_ZERO else "> 0 (`LearnedTemperature` cannot be other)"
                 raise ValueError(f"{name} must be {bound}, got {value.detach().flatten().tolist()}.")
         return value.to(like)
+
+
+@torch.library.custom_op("dtcl::asked", mutates_args=(), schema="(Tensor like, Tensor number, str name) -> Tensor")
+def _asked(like: Tensor, number: Tensor, name: str) -> Tensor:
+    """The number that a schedule of a compiled module returns at this call."""
+    value = _by_number[int(number)].now(name, like)
+    if isinstance(value, Tensor):  # its gradient would be lost
+        raise ValueError(f"a compiled module asks the schedule of {name} for a number; what gives a tensor must be an nn.Module.")
+    return like.new_tensor(value)
+
+
+@_asked.register_fake
+def _(like: Tensor, number: Tensor, name: str) -> Tensor:
+    return like.new_empty(())
 
 
 class LearnedTemperature(Described):

@@ -23,7 +23,7 @@ WEIGHTINGS = ("negatives", "pairs")
 
 
 class HasPosterior(typing.Protocol):
-    """A fitted discriminator: a `LinearDiscriminator`, what `discriminator.fit` returns, or an object of your own."""
+    """A fitted discriminator: one of `discriminators`, what `discriminator.fit` returns, or an object of your own."""
 
     def predict_proba(self, z: Tensor, /) -> Tensor:
         """Domain posteriors [..., N, D] of embeddings [..., N, k]."""

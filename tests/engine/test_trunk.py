@@ -16,7 +16,7 @@ from dtcl_core.config import Protocol, Run
 from dtcl_core.encoder import Encoder, feature_sizes
 from dtcl_core.engine import native
 from dtcl_core.engine.trunk import Tinted, Trunk
-from dtcl_core.launch.rows import make_rows
+from dtcl_core.launch.local import make_rows
 from dtcl_core.methods import METHODS
 
 SAME = {"derandomize": True, "database": None, "deadline": None}  # the same examples at every call

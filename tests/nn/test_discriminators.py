@@ -9,7 +9,7 @@ from scipy.optimize import minimize_scalar
 from sklearn.linear_model import LogisticRegression
 from torch.nn import functional as F
 
-from dtcl_core.nn.discriminators import LinearDiscriminator, fit_temperature
+from dtcl_core.nn.discriminators import LinearDiscriminator, MLPDiscriminator, fit_temperature
 from dtcl_core.nn.weigher import Weigher
 
 
@@ -51,6 +51,24 @@ def test_calibration_softens_an_overfitted_discriminator():
     assert again.predict_proba(fresh).equal(soft.predict_proba(fresh))
 
 
+def test_the_mlp_tells_apart_what_no_line_can():
+    generator = torch.Generator().manual_seed(2)
+    z = torch.randn(600, 2, generator=generator)
+    domains = (z[:, 0] * z[:, 1] > 0).long()
+    before = torch.random.get_rng_state()
+    mlp = MLPDiscriminator(2).fit(z.requires_grad_(), domains)
+    assert torch.random.get_rng_state().equal(before), "the global generator is left alone"
+    assert LinearDiscriminator(2).fit(z, domains).score(z, domains) < 0.65 < 0.95 < mlp.score(z, domains)
+    p = mlp.predict_proba(z)
+    assert not p.requires_grad and z.grad is None and torch.allclose(p.sum(-1), torch.ones(600))
+    assert mlp.predict_proba(z[None]).shape == (1, 600, 2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert MLPDiscriminator(2).fit(z, domains).predict_proba(z).equal(p), "autocast changes nothing"
+    with torch.inference_mode():
+        assert MLPDiscriminator(2).fit(z, domains).predict_proba(z).equal(p)
+    assert MLPDiscriminator(2, calibrate=0.2).fit(z, domains).temperature_ != 1.0
+
+
 def test_a_fit_leaves_gradients_and_the_global_generator_alone(data):
     z, domains = data
     p = LinearDiscriminator(3, calibrate=0.2).fit(z, domains).predict_proba(z)
@@ -73,10 +91,10 @@ def test_an_example_of_unknown_domain_counts_neither_in_a_fit_nor_in_a_score(dat
     assert math.isnan(known.score(z, some * 0 - 1)), "there is nothing to be right about"
 
 
-def test_mistakes_are_answered_by_one_sentence(data):
+@pytest.mark.parametrize("kind", [LinearDiscriminator, MLPDiscriminator])
+def test_mistakes_are_answered_by_one_sentence(kind, data):
     z, domains = data
-    kind = LinearDiscriminator
-    with pytest.raises(RuntimeError, match=r"this LinearDiscriminator is not fitted yet; call fit\(z, domains\) first"):
+    with pytest.raises(RuntimeError, match=rf"this {kind.__name__} is not fitted yet; call fit\(z, domains\) first"):
         kind(3).predict_proba(z)
     for bad, message in (
         (lambda: kind(1), "num_domains must be an integer >= 2, got 1"),
@@ -102,7 +120,7 @@ def test_a_refit_that_fails_leaves_the_discriminator_as_it_was():
     with pytest.raises(ValueError, match="holds out 0 of 4 examples"):
         known.fit(torch.randn(4, 5), domains[:4])
     assert torch.equal(known.predict_proba(z), before)
-    assert repr(known) == "LinearDiscriminator(num_domains=2, l2=1.0, calibrate=0.1, seed=0, features='l2')"
+    assert repr(known) == "LinearDiscriminator(num_domains=2, calibrate=0.1, seed=0, features='l2', l2=1.0)"
 
 
 # --- the one that a loss fits on each batch ---------------------------------------------------------------------------------

@@ -18,12 +18,13 @@ from dtcl_core import (
     InfoNCELoss,
     LearnedTemperature,
     LinearDiscriminator,
+    MLPDiscriminator,
     MMDPenalty,
     NegativeQueue,
     SameDomainInfoNCELoss,
     SupConLoss,
 )
-from dtcl_core.nn import discriminators
+from dtcl_core.nn import discriminators, fitting
 from dtcl_core.nn.candidates import Anchors, Candidates, Temperatures, contrast
 from dtcl_core.nn.metric_learning import DomainWeightedLoss, with_domains, without_domains
 
@@ -163,12 +164,14 @@ def test_any_integer_type_is_queued_fitted_scored_and_contrasted(batch, dtype):
     assert all(a.equal(b) for a, b in zip(queues[0].buffers(), queues[1].buffers()))
     loss_fn = SameDomainInfoNCELoss()
     assert loss_fn(z0, z1, typed, queue=queues[1], ids=ids.to(dtype)) == loss_fn(z0, z1, domains, queue=queues[0], ids=ids)
-    fitted, other = (LinearDiscriminator(D, calibrate=0.4).fit(z0, each) for each in (domains, typed))
-    assert fitted.predict_proba(z1).equal(other.predict_proba(z1))
-    assert fitted.score(z1, typed) == fitted.score(z1, domains)
-    with pytest.raises(ValueError, match="domains must be in 0"):
-        fitted.score(z1, typed.long() + 1)
+    for make in (lambda: LinearDiscriminator(D, calibrate=0.4), lambda: MLPDiscriminator(D, calibrate=0.4, steps=3)):
+        fitted, other = make().fit(z0, domains), make().fit(z0, typed)
+        assert fitted.predict_proba(z1).equal(other.predict_proba(z1))
+        assert fitted.score(z1, typed) == fitted.score(z1, domains)
+        with pytest.raises(ValueError, match="domains must be in 0"):
+            fitted.score(z1, typed.long() + 1)
     assert discriminators.fit_temperature(z0[:, :D], typed) == discriminators.fit_temperature(z0[:, :D], domains)
+    assert all(a.equal(b) for a, b in zip(fitting.fit(z0, typed, D), fitting.fit(z0, domains, D)))
     sides = [(Anchors(z0, i, domains=d, example=i), Candidates(z1, i, domains=d, example=i))
              for i, d in ((labels, domains), (labels.to(dtype), typed))]  # fmt: skip
     assert contrast(*sides[0], Temperatures(0.3), own_domain=True) == contrast(*sides[1], Temperatures(0.3), own_domain=True)
@@ -183,7 +186,7 @@ def test_any_integer_type_is_queued_fitted_scored_and_contrasted(batch, dtype):
             with_domains(torch.tensor([0, 1], dtype=dtype), torch.tensor([0, wrong], dtype=dtype), D)
 
 
-# --- temperatures: positive, learned, set ------------------------------------------------------------------------
+# --- temperatures: positive, learned, set, scheduled ------------------------------------------------------------------------
 
 
 class Giving(nn.Module):
@@ -206,7 +209,8 @@ def test_a_setting_that_is_not_positive_is_refused(batch, name, which):
         refused = rf"{which} must be (a number )?>=? 0.*, got .*({value}|inf|nan)"
         with pytest.raises(ValueError, match=refused):
             setattr(holder(name, loss_fn, which), which, value)
-        for given in (nn.Parameter(torch.tensor(value)), torch.tensor([0.2, value]), Giving(torch.tensor(value)), Giving(value)):
+        for given in (nn.Parameter(torch.tensor(value)), torch.tensor([0.2, value]), Giving(torch.tensor(value)), Giving(value),
+                      lambda: torch.tensor(value), lambda: value):  # fmt: skip
             setattr(holder(name, loss_fn, which), which, given)
             with pytest.raises(ValueError, match=refused):
                 called(name, loss_fn, *batch)
@@ -219,13 +223,11 @@ def test_what_is_no_setting_is_refused_and_changes_nothing(batch, name, which):
     for value in ("0.2", None, 10**400, [0.2], True):
         with pytest.raises(ValueError, match=f"{which} must be a number >"):
             setattr(holder(name, loss_fn, which), which, value)
-    for value in (lambda: 0.2, LearnedTemperature):
-        accepted = "a number, a tensor or an nn.Module such as LearnedTemperature"
-        with pytest.raises(
-            ValueError, match=rf"^{which} must be {accepted}, got <.*; to schedule it, set loss_fn.{which} = value"
-        ):
-            setattr(holder(name, loss_fn, which), which, value)
     assert called(name, loss_fn, *batch) == expected
+    for given in ("0.2", None, 10**400, [0.2], True):
+        setattr(holder(name, loss_fn, which), which, lambda: given)
+        with pytest.raises(ValueError, match=f"{which} must be a number >"):
+            called(name, loss_fn, *batch)
 
 
 @pytest.mark.parametrize("name", [*MODULES, "adversary"])
@@ -243,8 +245,10 @@ def test_a_value_of_any_kind_may_follow_another(batch, name, which):
     put(0.2)
     assert getattr(holder(name, loss_fn, which), which) == 0.2
     expected = called(name, loss_fn, *batch)
-    learned = [nn.Parameter(torch.tensor(0.31)), LearnedTemperature(0.31)] * 2
-    for old, value in zip(learned, (0.2, LearnedTemperature(0.2), torch.tensor(0.2, dtype=torch.float64), Giving(0.2))):
+    learned = [nn.Parameter(torch.tensor(0.31)), LearnedTemperature(0.31)] * 3
+    for old, value in zip(
+        learned, (0.2, LearnedTemperature(0.2), torch.tensor(0.2, dtype=torch.float64), Giving(0.2), lambda: 0.2)
+    ):
         put(old)
         assert len(list(loss_fn.parameters())) == before + 1
         put(value)
@@ -278,15 +282,25 @@ def test_a_learned_temperature_stays_between_its_bounds(batch, name, which):
 
 
 @pytest.mark.parametrize("name", [name for name in SETTINGS if name != "adapter"])
-def test_new_numbers_compile_nothing_anew(batch, name):
-    eager, fast = made(name), made(name)
-    call = compiled(fast, backend="eager")
-    with torch._dynamo.config.patch(error_on_recompile=True):
-        for now in (0.2, 0.25, 0.3):
-            for which in SETTINGS[name]:
-                for loss_fn in (eager, fast):
-                    setattr(loss_fn, which, now)
-            torch.testing.assert_close(called(name, call, *batch), called(name, eager, *batch))
+def test_new_values_compile_nothing_anew(batch, name):
+    for kind in ("set", "scheduled"):
+        eager, fast = made(name), made(name)
+        call, now = compiled(fast, backend="eager"), [0.0]
+        with torch._dynamo.config.patch(error_on_recompile=True):
+            for now[0] in (0.2, 0.25, 0.3):
+                for which in SETTINGS[name]:
+                    for loss_fn in (eager, fast):
+                        setattr(loss_fn, which, now[0] if kind == "set" else lambda: now[0])
+                torch.testing.assert_close(called(name, call, *batch), called(name, eager, *batch))
+        torch.compiler.reset()
+
+
+class Schedule:
+    def __init__(self, value):
+        self.value = value
+
+    def __call__(self):
+        return self.value
 
 
 def test_a_module_may_give_a_compiled_loss_another_number_at_each_call(batch):
@@ -302,11 +316,20 @@ def test_a_compiled_loss_learns_its_temperature_and_copies_have_their_own(batch)
     through = InfoNCELoss(LearnedTemperature(0.2))
     compiled(through)(z0, z1).backward()
     assert through.tau.position.grad.abs() > 0
-    first = InfoNCELoss(0.2)
-    for second in (copy.deepcopy(first), pickle.loads(pickle.dumps(first))):
-        second.tau = 0.7
-        found = [compiled(one)(z0, z1) for one in (first, second)]
-        torch.testing.assert_close(found, [InfoNCELoss(0.2)(z0, z1), InfoNCELoss(0.7)(z0, z1)])
+    for kind in (float, Schedule):
+        first = InfoNCELoss(kind(0.2))
+        for second in (copy.deepcopy(first), pickle.loads(pickle.dumps(first))):
+            second.tau = kind(0.7)
+            found = [compiled(one)(z0, z1) for one in (first, second)]
+            torch.testing.assert_close(found, [InfoNCELoss(0.2)(z0, z1), InfoNCELoss(0.7)(z0, z1)])
+
+
+def test_a_compiled_loss_asks_a_schedule_for_a_number(batch):
+    z0, z1, *_ = batch
+    learned = nn.Parameter(torch.tensor(0.2))
+    for schedule in (lambda: learned.exp(), lambda: torch.tensor(0.2)):
+        with pytest.raises(Exception, match="asks the schedule of tau for a number; what gives a tensor must be an nn.Module"):
+            compiled(InfoNCELoss(schedule))(z0, z1)
 
 
 # --- examples that come again ---------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The losses as a project meets them: scale, settings, saving, odd batches, figures to log."""
+"""The losses as a project meets them: scale, settings, schedules, saving, odd batches, figures to log."""
 
 import copy
 import io
@@ -20,6 +20,7 @@ from dtcl_core import (
     InfoNCELoss,
     LearnedTemperature,
     LinearDiscriminator,
+    MLPDiscriminator,
     MMDPenalty,
     NegativeQueue,
     SameDomainInfoNCELoss,
@@ -88,8 +89,9 @@ def test_a_discriminator_fitted_on_the_batch_does_not_see_the_embeddings_scale(b
     torch.testing.assert_close(loss_fn(scale * z0, scale * z1, domains), loss_fn(z0, z1, domains))
     raw = DomainWeightedInfoNCELoss(0.2, 0.3, num_domains=D, features="raw")
     assert not torch.isclose(raw(scale * z0, scale * z1, domains), raw(z0, z1, domains))
-    longer, known = LinearDiscriminator(D).fit(scale * z0, domains), LinearDiscriminator(D).fit(z0, domains)
-    torch.testing.assert_close(longer.predict_proba(scale * z1), known.predict_proba(z1))
+    for kind in (LinearDiscriminator, MLPDiscriminator):
+        longer, known = kind(D).fit(scale * z0, domains), kind(D).fit(z0, domains)
+        torch.testing.assert_close(longer.predict_proba(scale * z1), known.predict_proba(z1))
 
 
 # --- settings are read at each call ------------------------------------------------------------------------------------------
@@ -124,6 +126,15 @@ def test_a_module_gives_a_temperature_once_a_call(batch):
         loss_fn = InfoNCELoss(Falling(), symmetric=symmetric)
         found = torch.stack([loss_fn(z0, z1) for _ in range(3)])
         torch.testing.assert_close(found, torch.stack([InfoNCELoss(tau, symmetric=symmetric)(z0, z1) for tau in (0.4, 0.2, 0.1)]))
+
+
+def test_a_schedule_is_asked_at_each_call(batch):
+    z0, z1, _ = batch
+    planned = [0.1, 0.2, 0.4]
+    for symmetric in (False, True):  # once a call, whatever the number of directions
+        steps = iter(planned)
+        loss_fn = InfoNCELoss(lambda: next(steps), symmetric=symmetric)
+        assert [loss_fn(z0, z1) for _ in planned] == [InfoNCELoss(tau, symmetric=symmetric)(z0, z1) for tau in planned]
 
 
 def test_temperatures_can_be_learned(batch):
@@ -250,11 +261,12 @@ def test_a_queue_is_filled_in_a_compiled_graph(batch):
     assert fast.queue.z.equal(eager.queue.z) and fast.queue.domains.equal(eager.queue.domains)
 
 
-def test_a_saved_loss_brings_back_its_discriminator_and_its_queue(batch):
+@pytest.mark.parametrize("kind", [LinearDiscriminator, MLPDiscriminator])
+def test_a_saved_loss_brings_back_its_discriminator_and_its_queue(batch, kind):
     z0, z1, domains = batch
 
     def make_loss():
-        known, queue = LinearDiscriminator(D, calibrate=0.2), NegativeQueue(30, K).double()
+        known, queue = kind(D, calibrate=0.2), NegativeQueue(30, K).double()
         return DomainWeightedInfoNCELoss(num_domains=D, discriminator=known, queue=queue)
 
     trained, file = make_loss(), io.BytesIO()
@@ -264,11 +276,11 @@ def test_a_saved_loss_brings_back_its_discriminator_and_its_queue(batch):
     file.seek(0)
     resumed = make_loss()
     resumed.load_state_dict(torch.load(file))
-    assert resumed(z1, z0, domains) == trained(z1, z0, domains)
+    assert resumed(z1, z0, domains) == trained(z1, z0, domains) and resumed.discriminator.fitted
     assert copy.deepcopy(trained)(z1, z0, domains) == trained(z1, z0, domains)
     fresh = make_loss()
     resumed.load_state_dict(fresh.state_dict())
-    assert not resumed.queue.filled.any()
+    assert not resumed.discriminator.fitted and not resumed.queue.filled.any()
     with pytest.raises(RuntimeError, match="not fitted yet"):
         resumed.discriminator.predict(z0)
 
@@ -427,19 +439,20 @@ def test_dictionaries_are_embedded_in_chunks(batch):
 
 
 @pytest.mark.parametrize(
-    ("options", "given"),
+    ("options", "kind"),
     [
-        ({"negatives": "both_views"}, True),
-        ({"weighting": "pairs", "symmetric": True}, True),
-        ({"chunk_size": 7, "reduction": "none"}, True),
-        ({"negatives": "both_views", "chunk_size": 7}, False),
-        ({"features": "raw", "weighting": "pairs"}, False),
-        ({"tau_alpha": torch.tensor(0.3), "tau_beta": LearnedTemperature(0.2)}, False),
+        ({"negatives": "both_views"}, LinearDiscriminator),
+        ({"weighting": "pairs", "symmetric": True}, LinearDiscriminator),
+        ({"chunk_size": 7, "reduction": "none"}, MLPDiscriminator),
+        ({"negatives": "both_views", "chunk_size": 7}, None),
+        ({"features": "raw", "weighting": "pairs"}, None),
+        ({"tau_alpha": torch.tensor(0.3), "tau_beta": lambda: 0.2}, None),
+        ({"tau_alpha": torch.tensor(0.3), "tau_beta": LearnedTemperature(0.2)}, None),
     ],
 )
-def test_every_option_compiles_without_a_graph_break(batch, options, given):
+def test_every_option_compiles_without_a_graph_break(batch, options, kind):
     z0, z1, domains = batch
-    known = LinearDiscriminator(D).fit(torch.cat([z0, z1]), torch.cat([domains, domains])) if given else None
+    known = None if kind is None else kind(D).fit(torch.cat([z0, z1]), torch.cat([domains, domains]))
     loss_fn = DomainWeightedInfoNCELoss(num_domains=D, discriminator=known, **options)
     compiled = torch.compile(loss_fn, fullgraph=True, backend="aot_eager")
     found = []

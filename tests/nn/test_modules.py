@@ -249,6 +249,15 @@ def test_independent_runs_may_have_domains_of_their_own(batch):
     assert not SameDomainInfoNCELoss()(*twice, torch.stack([apart, apart])).any()
 
 
+def test_a_queue_saved_before_it_had_ids_is_read():
+    old = NegativeQueue(5, K).state_dict()
+    del old["ids"]
+    queue = NegativeQueue(5, K)
+    queue.push(torch.randn(2, K), ids=torch.arange(2))
+    queue.load_state_dict(old)
+    assert queue.ids.tolist() == [-1] * 5
+
+
 # --- memory, precision, compilation -----------------------------------------------------------------------------------
 
 
@@ -343,14 +352,25 @@ def test_the_adversary_turns_the_encoders_gradient_around(batch):
         torch.testing.assert_close(ours, reference)
 
 
-def test_the_adversarys_strength_may_rise_with_the_training(batch):
+def test_the_adversarys_strength_follows_its_schedule():
+    rising = DomainAdversary(K, D, 2.0, schedule="ganin")
+    assert rising.strength(0.0) == 0 and rising.strength(1.0) == pytest.approx(2 * (2 / (1 + 2.718281828**-10) - 1))
+    assert DomainAdversary(K, D, 2.0).strength(0.0) == DomainAdversary(K, D, 2.0).strength(None) == 2.0
+    assert "schedule='ganin'" in repr(rising) and "normalize=True" in repr(MMDPenalty(D))
+
+
+def test_the_adversarys_strength_may_be_set_as_training_goes_on(batch):
     z0, _, domains = batch
     adversary = DomainAdversary(K, D).double()
     full = gradients(adversary(z0, domains), z0)[0]
+    rising = DomainAdversary(K, D, schedule="ganin").double()
+    rising.load_state_dict(adversary.state_dict())
     for progress in (0.0, 0.3, 1.0):
         adversary.lambda_ = losses.annealed(progress)
-        torch.testing.assert_close(gradients(adversary(z0, domains), z0)[0], losses.annealed(progress) * full)
-    assert f"lambda_={losses.annealed(1.0)!r}" in repr(adversary) and "normalize=True" in repr(MMDPenalty(D))
+        set_to = gradients(adversary(z0, domains), z0)[0]
+        torch.testing.assert_close(set_to, losses.annealed(progress) * full)
+        torch.testing.assert_close(gradients(rising(z0, domains, progress), z0)[0], set_to)
+    assert f"lambda_={losses.annealed(1.0)!r}" in repr(adversary)
 
 
 def test_the_penaltys_work_does_not_grow_with_the_domains():
@@ -458,10 +478,8 @@ class Answering:
          "the discriminator knows 2 domains, the loss 3"),
         (lambda: MMDPenalty(2)(Z, DOMAINS + 1), r"domains must be in 0 \.\.\. 1"),
         (lambda: DomainAdversary(4, 2)(HOLED, DOMAINS), "z holds NaN"),
+        (lambda: DomainAdversary(4, 2, schedule="linear"), "schedule must be one of 'constant', 'ganin'"),
         (lambda: InfoNCELoss(10**400), "tau must be a number > 0, got a number of more than thirty digits"),
-        (lambda: InfoNCELoss(lambda: 0.2), r"tau must be a number, a tensor or an nn.Module such as LearnedTemperature, got <function .*>;"
-         r" to schedule it, set loss_fn\.tau = value\."),
-        (lambda: DomainAdversary(4, 2, len), r"lambda_ must be a number, .*set loss_fn\.lambda_ = value"),
         (lambda: contrast(Anchors(Z, DOMAINS), Candidates(Z, DOMAINS), Temperatures(0.1), reduction="sum"),
          "reduction must be one of 'mean', 'none', got 'sum'"),
         (lambda: InfoNCELoss(symmetric="no"), "symmetric must be one of True, False, got 'no'"),
@@ -485,6 +503,7 @@ class Answering:
         (lambda: InfoNCELoss()(Z, Z, queue=[Z]), "queue must be a NegativeQueue, got list"),
         (lambda: SupConLoss()(Z, Z, DOMAINS - 1), "labels must be 0 or more, got -1; leave unlabelled examples out"),
         (lambda: SupConLoss()(Z, Z, DOMAINS.to(torch.complex64)), r"labels must be integers \[6\]"),
+        (lambda: DomainAdversary(4, 2, schedule="ganin")(Z, DOMAINS), 'schedule="ganin" needs progress'),
         (lambda: NegativeQueue(3, 4).push(Z.tolist(), DOMAINS), "z must be a tensor, got list"),
         (lambda: NegativeQueue(3, 4).half().push(Z * 1e6, DOMAINS), r"z holds NaN or infinite values \(as torch.float16\)"),
         (lambda: LinearDiscriminator(2).fit(Z, None), "domains must be a tensor, got NoneType"),
@@ -495,6 +514,8 @@ class Answering:
         (lambda: MMDPenalty(2, ()), "bandwidths must be one or more numbers"),
         (lambda: DomainAdversary(4, 2)(Z, None), "domains must be a tensor, got NoneType"),
         (lambda: DomainAdversary(5, 2)(Z, DOMAINS), r"z must have 5 dimensions, got \(6, 4\)"),
+        (lambda: DomainAdversary(4, 2)(Z, DOMAINS, progress=-5), "progress must be a number >= 0 and <= 1, got -5"),
+        (lambda: DomainAdversary(4, 2)(Z, DOMAINS, progress=float("nan")), "progress must be a number"),
         (lambda: NegativeQueue(3, 4).push(Z, DOMAINS + 0.7), r"domains must be integers \[6\], one an example, got torch.float32"),
         (lambda: NegativeQueue(3, 4).push(Z[:, :3], DOMAINS), r"z must be \[N, 4\], got \(6, 3\)"),
         (lambda: NegativeQueue(3, 4).push(Z, DOMAINS[:3]), r"domains must be integers \[6\], one an example, got torch.int64 \(3,\)"),
