@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from dtcl_core import LinearDiscriminator, discriminator
+from dtcl_core import LinearDiscriminator, MLPDiscriminator, discriminator
 
 
 @pytest.fixture
@@ -41,7 +41,11 @@ def test_no_gradient_reaches_the_embeddings_through_the_fit():
 
 def test_every_fitted_discriminator_has_one_contract():
     z, domains = torch.randn(40, 4, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2
-    for fitted in (discriminator.fit(z, domains, 2), LinearDiscriminator(2).fit(z, domains)):
+    for fitted in (
+        discriminator.fit(z, domains, 2),
+        LinearDiscriminator(2).fit(z, domains),
+        MLPDiscriminator(2).fit(z, domains),
+    ):
         q = fitted.predict_proba(z)
         assert q.shape == (40, 2) and torch.allclose(q.sum(-1), torch.ones(40))
     assert not callable(discriminator.fit(z, domains, 2)), "there is one way to ask"

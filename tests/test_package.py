@@ -28,6 +28,7 @@ loss_fn = dtcl_core.DomainWeightedInfoNCELoss(num_domains=2, chunk_size=4)
 z0, z1, domains = torch.randn(8, 4).requires_grad_(), torch.randn(8, 4), torch.arange(8) % 2
 loss_fn(z0, z1, domains).backward()
 dtcl_core.LinearDiscriminator(2).fit(z1, domains)
+dtcl_core.MLPDiscriminator(2, steps=2).fit(z1, domains)
 dtcl_core.MMDPenalty(2)(z0, domains) + dtcl_core.DomainAdversary(4, 2)(z0, domains)
 print(json.dumps([bare, sorted({m.partition(".")[0] for m in set(sys.modules) - torches})]))
 """

@@ -103,7 +103,7 @@ class Discriminator(Described):
     @property
     def fitted(self) -> bool:
         """Whether `fit` was called."""
-        return self.temperature_ is not None
+        return all(buffer is not None for buffer in self._buffers.values())
 
     @torch.no_grad()
     def predict_proba(self, z: Tensor) -> Tensor:
@@ -113,7 +113,7 @@ class Discriminator(Described):
             RuntimeError: before `fit`.
             ValueError: for embeddings of another width than those fitted to.
         """
-        if self.temperature_ is None:
+        if self.temperature_ is None or not self.fitted:
             raise RuntimeError(f"this {type(self).__name__} is not fitted yet; call fit(z, domains) first.")
         learned = [getattr(self, name) for name in self.learned]
         width = learned[0].shape[-1]
@@ -228,7 +228,7 @@ class MLPDiscriminator(Discriminator):
         generator, parameters = torch.Generator().manual_seed(self.seed), []
         for inputs, outputs in ((x.shape[-1], self.hidden), (self.hidden, self.num_domains)):
             for shape in ((outputs, inputs), (outputs,)):  # as nn.Linear starts, from a generator of our own
-                start = (torch.rand(shape, generator=generator) * 2 - 1) / math.sqrt(inputs)
+                start = (torch.rand(shape, generator=generator) * 2 - 1) * (1 / math.sqrt(inputs))
                 parameters.append(nn.Parameter(start.to(x)))
         optimizer = torch.optim.Adam(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
         for _ in range(self.steps):

@@ -44,7 +44,8 @@ class NegativeQueue(Described):
         self.register_buffer("ids", torch.full((self.size,), -1))
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        state.setdefault(prefix + "ids", torch.full_like(self.ids, -1))  # of a queue saved before it had any
+        if prefix + "z" in state:  # a queue saved before it had ids
+            state.setdefault(prefix + "ids", torch.full_like(self.ids, -1))
         super()._load_from_state_dict(state, prefix, *rest)
 
     @torch.no_grad()

@@ -52,7 +52,7 @@ class Tunable(Described):
     def __setstate__(self, state: dict[str, Any]) -> None:
         number = next(_numbers)  # a copy is another module
         _by_number[number] = self
-        super().__setstate__(state | {"_number": torch.tensor(number)})
+        super().__setstate__(state | {"_number": torch.tensor(number), "_kept": dict(state["_kept"])})
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in NAMES:
@@ -87,7 +87,7 @@ class Tunable(Described):
             if not outside_vmap(bool, accepted.all()):
                 bound = ">= 0" if name in MAY_BE_ZERO else "> 0 (`LearnedTemperature` cannot be other)"
                 raise ValueError(f"{name} must be {bound}, got {value.detach().flatten().tolist()}.")
-        return value.to(like)
+        return (value.reshape(()) if value.numel() == 1 else value).to(like)
 
 
 @torch.library.custom_op("dtcl::asked", mutates_args=(), schema="(Tensor like, Tensor number, str name) -> Tensor")

@@ -113,6 +113,16 @@ def test_mistakes_are_answered_by_one_sentence(kind, data):
             bad()
 
 
+def test_a_state_of_the_other_kind_leaves_it_without_a_fit(data):
+    z, domains = data
+    mlp, linear = MLPDiscriminator(3, steps=2), LinearDiscriminator(3).fit(z, domains)
+    with pytest.raises(RuntimeError, match="Missing key|Unexpected key"):
+        mlp.load_state_dict(linear.state_dict())
+    assert linear.fitted and not mlp.fitted
+    with pytest.raises(RuntimeError, match="not fitted yet"):
+        mlp.predict(z)
+
+
 def test_a_refit_that_fails_leaves_the_discriminator_as_it_was():
     z, domains = torch.randn(40, 3, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2
     known = LinearDiscriminator(2, calibrate=0.1).fit(z, domains)

@@ -254,6 +254,9 @@ def test_a_queue_saved_before_it_had_ids_is_read():
     del old["ids"]
     queue = NegativeQueue(5, K)
     queue.push(torch.randn(2, K), ids=torch.arange(2))
+    before = queue.ids.tolist()
+    queue.load_state_dict({}, strict=False)
+    assert queue.ids.tolist() == before != [-1] * 5, "a state without a queue changes none"
     queue.load_state_dict(old)
     assert queue.ids.tolist() == [-1] * 5
 
@@ -403,6 +406,24 @@ def test_the_unbiased_penalty_does_not_depend_on_how_unequal_domains_are(few):
 
 
 # --- settings ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_tensor_of_one_element_is_a_temperature_for_all_runs(batch):
+    z0, z1, domains = batch
+    one = {
+        name: torch.nn.Parameter(torch.tensor([value]))
+        for name, value in (("tau_alpha", 0.2), ("tau_beta", 0.3), ("tau_min", 0.15))
+    }
+    numbers = {name: value.item() for name, value in one.items()}
+    alone, twice = (
+        DomainWeightedInfoNCELoss(num_domains=D, **one),
+        (torch.stack([z0, z1]), torch.stack([z1, z0]), domains.expand(2, -1)),
+    )
+    whole = DomainWeightedInfoNCELoss(num_domains=D, **numbers)
+    torch.testing.assert_close(alone(z0, z1, domains), whole(z0, z1, domains), check_dtype=False)
+    torch.testing.assert_close(alone(*twice), whole(*twice), check_dtype=False)
+    adversary = DomainAdversary(K, D, torch.tensor([0.5])).double()
+    assert adversary(z0, domains).shape == ()
 
 
 def test_a_loss_without_a_weigher_keeps_attributes_as_any_module_does():
