@@ -22,10 +22,12 @@ from . import left_open
 from .experiments import frozen
 from .reported import CHANCE, SEEDS, SIGMA
 
+FEWER_SEEDS = 2  # that select at the other spreads than 50
 FRACTION = 0.01  # of labels, at which validation accuracies are compared
 CONTEXT = ("method", "discriminator", "sigma", "projector", "projector_dim")  # configurations compete within it
 CONFIGURATION = (*CONTEXT, *HYPERPARAMETERS)
 RESAMPLES = 2000
+ROUNDED = 12  # decimals of a mean: equal ones differ by rounding, which must not decide a tie
 
 
 def validation(frame: pd.DataFrame) -> pd.DataFrame:
@@ -53,7 +55,7 @@ def select(frame: pd.DataFrame) -> pd.DataFrame:
     Returns:
         One row per context: the columns of `CONFIGURATION`, mean `validation` and `n` seeds.
     """
-    means = validation(frame).agg(["mean", "count"], axis=1)
+    means = validation(frame).agg(["mean", "count"], axis=1).round(ROUNDED)
     found = means.rename(columns={"mean": "validation", "count": "n"}).reset_index()
     best = found.sort_values("validation", ascending=False, kind="stable").drop_duplicates(list(CONTEXT))
     return in_order(best.sort_index())
@@ -90,9 +92,9 @@ def reselected(frame: pd.DataFrame, resamples: int = RESAMPLES) -> pd.DataFrame:
         part = part.dropna(axis=1)  # the seeds of this context
         generator = np.random.Generator(np.random.Philox(0))
         seeds = generator.integers(part.shape[1], size=(resamples, part.shape[1]))
-        means = part.to_numpy()[:, seeds].mean(axis=2)  # [configurations, resamples]
+        means = part.to_numpy()[:, seeds].mean(axis=2).round(ROUNDED)  # [configurations, resamples]
         share = np.bincount(means.argmax(axis=0), minlength=len(part)) / resamples
-        first = int(part.mean(axis=1).to_numpy().argmax())
+        first = int(part.mean(axis=1).round(ROUNDED).to_numpy().argmax())
         for place in np.argsort(-share, kind="stable"):
             if share[place] > 0 or place == first:
                 lines.append((*part.index[place], share[place], place == first))
@@ -100,7 +102,9 @@ def reselected(frame: pd.DataFrame, resamples: int = RESAMPLES) -> pd.DataFrame:
 
 
 def freeze(name: str, frame: pd.DataFrame, folder: Path) -> Path:
-    """Write what the complete seeds select as a frozen selection, from which fresh seeds are trained.
+    """Write what the grid's first seeds select as a frozen selection, from which fresh seeds are trained.
+
+    Five seeds select at sigma 50 and two at any other, whether or not more are complete.
 
     Args:
         name: of the file.
@@ -108,8 +112,8 @@ def freeze(name: str, frame: pd.DataFrame, folder: Path) -> Path:
         folder: where it goes.
 
     Raises:
-        ValueError: if the file exists or a method is frozen already (a frozen selection is never changed), the settings are not chosen, no
-            seed is complete, or fewer than five are at sigma 50.
+        ValueError: if the file exists or a method is frozen already (a frozen selection is never changed), the settings are not chosen, or
+            a seed that is to select is not complete.
     """
     target = folder / f"{name}.json"
     if target.exists():
@@ -118,9 +122,12 @@ def freeze(name: str, frame: pd.DataFrame, folder: Path) -> Path:
         raise ValueError("the settings that the paper leaves open are not chosen yet, and a selection is frozen under them.")
     if frame.empty:
         raise ValueError("no seed is complete, so nothing can be selected.")
-    plain = frame[(frame.sigma == SIGMA) & (frame.discriminator != "batch")]
-    if len(plain) and (count := plain.seed.nunique()) < SEEDS:
-        raise ValueError(f"at sigma {SIGMA:g} a selection is frozen on {SEEDS} complete seeds, and there are {count}.")
+    count = frame.sigma.map(lambda sigma: SEEDS if sigma == SIGMA else FEWER_SEEDS)
+    for (sigma, _), part in frame.assign(kind=frame.discriminator.fillna("global")).groupby(["sigma", "kind"]):
+        selecting = set(range(count[part.index[0]]))
+        if lacking := len(selecting - set(part.seed)):
+            raise ValueError(f"at sigma {sigma:g} seeds 0 to {max(selecting)} select, and {lacking} of them are not complete.")
+    frame = frame[frame.seed < count]
     chosen = select(frame)[list(CONFIGURATION)].to_dict("records")
     held = {(c["method"], c["sigma"], c.get("discriminator")) for selection in frozen() for c in selection["configurations"]}
     settings = [{key: value for key, value in line.items() if value is not None and value == value} for line in chosen]

@@ -37,6 +37,17 @@ def test_ties_go_to_the_smaller_temperature_then_beta():
     assert (chosen.tau_alpha[0], chosen.tau_beta[0]) == (0.1, 0.5)
 
 
+def test_rounding_decides_no_tie():
+    values = {0.05: (0.9, 0.8, 0.7, 0.1), 0.1: (0.1, 0.7, 0.8, 0.9)}  # the means are 0.625, and as floats the second is larger
+    assert sum(values[0.05]) != sum(values[0.1])
+    for order in (1, -1):
+        told = dict(zip((0.05, 0.1), list(values.values())[::order]))
+        rows = frame(standard(seeds=range(4)), lambda run, f, metric: told[run.tau_alpha][run.seed])
+        assert selection.select(rows).tau_alpha.tolist() == [0.05]
+        found = selection.reselected(rows)
+        assert found[found.selected].tau_alpha.tolist() == [0.05]
+
+
 def test_a_run_that_diverged_is_chance():
     runs = standard()
     chosen = selection.select(frame(runs, by_table({**VALUES, (0.05, 0): 0.99}), diverged=[runs[0]]))
@@ -84,18 +95,20 @@ def test_what_is_frozen_is_what_is_selected_and_is_never_changed(tmp_path, monke
     path = selection.freeze("sigma_25", rows, tmp_path)
     assert json.loads(path.read_text()) == {
         "name": "sigma_25",
-        "seeds": {"25": [0, 1, 2]},
+        "seeds": {"25": [0, 1]},
         "configurations": [{"method": "standard", "sigma": 25.0, "tau_alpha": 0.1}],
     }
     with pytest.raises(ValueError, match="is never changed"):
         selection.freeze("sigma_25", rows, tmp_path)
     with pytest.raises(ValueError, match="no seed is complete"):
         selection.freeze("other", rows.iloc[:0], tmp_path)
-    with pytest.raises(ValueError, match="on 5 complete seeds, and there are 3"):
+    with pytest.raises(ValueError, match="at sigma 50 seeds 0 to 4 select, and 2 of them are not complete"):
         selection.freeze("sigma_50", frame(standard(), by_table(VALUES)), tmp_path)
     monkeypatch.setattr(selection, "frozen", lambda: (json.loads(path.read_text()),))
     with pytest.raises(ValueError, match="a selection of standard is frozen already"):
         selection.freeze("again", rows, tmp_path)
+    with pytest.raises(ValueError, match="at sigma 25 seeds 0 to 1 select, and 1 of them are not complete"):
+        selection.freeze("later", rows[rows.seed > 0], tmp_path)
 
 
 def test_other_seeds_are_those_of_each_context():
