@@ -31,7 +31,7 @@ from . import left_open
 from .compare import Interval, by_seed, difference, mean
 from .experiments import BASELINES, DOMAIN, FOLLOWED, ID, OOD, ORACLE, PROPOSED, SHORT, title
 from .reported import CHANCE, SEEDS, SIGMA
-from .selection import ROUNDED
+from .selection import ROUNDED, leave_one_seed_out
 from .study import Study, grids
 
 LIKE = 0.02  # accuracies that differ by less are alike
@@ -241,7 +241,8 @@ def discriminators(e: Evidence) -> Differences:
 
 def projector_heads(e: Evidence) -> Differences:
     """No head over each head, and how the domain shows with its dimension."""
-    rows = e.heads.selected(0.1)
+    whole = leave_one_seed_out(e.heads.complete)
+    rows = whole[whole.label_fraction == 0.1]
     plain = rows[rows.projector.isna()]
     for metric in (ID, OOD):
         for kind in ("linear", "mlp"):
@@ -249,9 +250,9 @@ def projector_heads(e: Evidence) -> Differences:
                 one = by_seed(rows, metric, projector=kind, projector_dim=k)
                 found = difference(by_seed(plain, metric).fillna(CHANCE), one.fillna(CHANCE))
                 yield f"{SHORT[metric]}: no head over {kind} head of {k}, 10 % of labels", found
-    few = e.heads.selected(0.01)  # as everywhere, the domain's probe is the one on the labelled 1 %
+    few = whole[whole.label_fraction == 0.01]  # as everywhere, the domain's probe is the one on the labelled 1 %
     for kind in ("linear", "mlp"):
-        table = few[few.projector == kind].pivot(index="seed", columns="projector_dim", values=DOMAIN)
+        table = few[few.projector == kind].pivot(index="seed", columns="projector_dim", values=DOMAIN).fillna(CHANCE)
         slope = {s: np.polyfit(line.index.to_numpy(float), line, 1)[0] for s, line in table.iterrows()}
         yield f"D-Test-ID: slope on the dimension of a {kind} head", pd.Series(slope, dtype=float)
 

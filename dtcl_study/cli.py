@@ -130,10 +130,10 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     more = ("A training step is held against float64 on the CPU, and the time of each experiment is estimated; under a minute. Exit "
             "status: 0 all is well, 1 something is wrong.")  # fmt: skip
     command("check", "what this machine would train with, whether it computes right, and how fast", more, {"--device": device})
-    more = ("They go to dtcl_study/frozen/NAME.json, of which the experiment `fresh` is made, and are never changed. Of "
-            "global_vs_batch only the batch-level discriminators are frozen.")  # fmt: skip
+    more = ("Seeds 0 to 4 select at sigma 50, 0 and 1 elsewhere. They go to dtcl_study/frozen/NAME.json, of which the experiment `fresh` is "
+            "made, and are never changed. Of global_vs_batch only the batch-level discriminators are frozen.")  # fmt: skip
     grids = {**experiment, "type": one_of("experiment", ("main_table", "sigma_ablation", "global_vs_batch"))}
-    command("freeze", "freeze the configurations that an experiment's complete seeds select", more, {
+    command("freeze", "freeze the configurations that an experiment's first seeds select", more, {
         "name": {"metavar": "NAME", "help": "of the selection: letters, digits and _"},
         "experiment": {**grids, "help": "main_table, sigma_ablation or global_vs_batch"},
         "--sigma": sigma,
@@ -346,7 +346,7 @@ def benchmark(options: argparse.Namespace) -> int:
 
 
 def freeze(options: argparse.Namespace) -> int:
-    """Freeze what the complete seeds of an experiment select."""
+    """Freeze what the first seeds of an experiment select."""
     from . import selection
     from .study import Study
 
@@ -355,6 +355,8 @@ def freeze(options: argparse.Namespace) -> int:
     study = Study(options.experiment, "paper", sigma=options.sigma)
     batch = options.experiment == "global_vs_batch"
     rows = study.complete[study.complete.discriminator == "batch"] if batch else study.complete
+    if lacking := {run.sigma for run in study.runs} - set(rows.sigma):
+        raise ValueError(f"no seed is complete at sigma {min(lacking):g}, so nothing can be selected there.")
     target = selection.freeze(options.name, rows, HERE / "frozen")
     kept = json.loads(target.read_text(encoding="utf-8"))
     told = ", ".join(f"{len(seeds)} seeds at sigma {sigma}" for sigma, seeds in kept["seeds"].items())

@@ -1,6 +1,6 @@
 """The rule that chooses the settings which the paper leaves open, by how well candidates reproduce what it reports.
 
-The rule was committed before the rows that it judges. The choice has two stages, first what makes the networks,
+The rule was committed before the rows that it judges (at db5603a, in two modules of other names). The choice has two stages, first what makes the networks,
 then what makes the weight (`NETWORKS` and `WEIGHTS`, plainest first).
 
 *Targets* are the reported numbers that a candidate is compared with. Stage 1: every number at sigma 50 of the four baselines and the

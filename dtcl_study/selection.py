@@ -123,10 +123,11 @@ def freeze(name: str, frame: pd.DataFrame, folder: Path) -> Path:
     if frame.empty:
         raise ValueError("no seed is complete, so nothing can be selected.")
     count = frame.sigma.map(lambda sigma: SEEDS if sigma == SIGMA else FEWER_SEEDS)
-    for (sigma, _), part in frame.assign(kind=frame.discriminator.fillna("global")).groupby(["sigma", "kind"]):
+    for (sigma, kind), part in frame.assign(kind=frame.discriminator.fillna("global")).groupby(["sigma", "kind"]):
         selecting = set(range(count[part.index[0]]))
-        if lacking := len(selecting - set(part.seed)):
-            raise ValueError(f"at sigma {sigma:g} seeds 0 to {max(selecting)} select, and {lacking} of them are not complete.")
+        if lacking := selecting - set(part.seed):
+            whose = f"at sigma {sigma:g} ({kind} discriminator)"
+            raise ValueError(f"{whose} seeds 0 to {max(selecting)} select; not complete: {str(sorted(lacking))[1:-1]}.")
     frame = frame[frame.seed < count]
     chosen = select(frame)[list(CONFIGURATION)].to_dict("records")
     held = {(c["method"], c["sigma"], c.get("discriminator")) for selection in frozen() for c in selection["configurations"]}

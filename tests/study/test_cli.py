@@ -429,7 +429,7 @@ def test_a_selection_is_frozen_once_on_complete_seeds(grid, monkeypatch, capsys)
     monkeypatch.setattr(left_open, "CHOSEN", {})
     assert (
         cli.main(["freeze", "main", "main_table"]) == 2
-        and "seeds 0 to 4 select, and 3 of them are not complete" in capsys.readouterr().err
+        and "seeds 0 to 4 select; not complete: 2, 3, 4." in capsys.readouterr().err
     )
     monkeypatch.setattr(selection, "SEEDS", 2)
     assert cli.main(["freeze", "main", "main_table"]) == 0
@@ -441,13 +441,15 @@ def test_a_selection_is_frozen_once_on_complete_seeds(grid, monkeypatch, capsys)
     assert cli.main(["freeze", "../main", "main_table"]) == 2 and "NAME must be" in capsys.readouterr().err
 
 
-def test_only_batch_level_discriminators_are_frozen_of_the_two_kinds(tmp_path, monkeypatch):
+def test_only_batch_level_discriminators_are_frozen_of_the_two_kinds(tmp_path, monkeypatch, capsys):
     runs = [run for run in REGISTRY["global_vs_batch"].runs("paper", sigma=25) if run.seed < 2]
     Store(tmp_path).add([row(run) for run in runs])
     (tmp_path / "frozen").mkdir()
     monkeypatch.setattr(cli, "HERE", tmp_path)
     monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
     monkeypatch.setattr(left_open, "CHOSEN", {})
+    assert cli.main(["freeze", "batch", "global_vs_batch", "--sigma", "25,75"]) == 2
+    assert capsys.readouterr().err == "error: no seed is complete at sigma 75, so nothing can be selected there.\n"
     assert cli.main(["freeze", "batch", "global_vs_batch", "--sigma", "25"]) == 0
     kept = json.loads((tmp_path / "frozen" / "batch.json").read_text())["configurations"]
     assert [(c["method"], c["discriminator"], c["sigma"]) for c in kept] == [

@@ -94,7 +94,7 @@ def stored_draws(candidates, stage, seeds):
     lines = [
         line for shard in Store().rows_path.glob("*.jsonl") for line in shard.read_text().splitlines() if '"seed": 10' in line
     ]
-    runs = [(row["run"], row["draws"]) for row in map(json.loads, lines) if "draws" in row]
+    runs = [(row["run"], row["draws"]) for row in map(json.loads, lines) if "draws" in row and row["status"] == "ok"]
     found = {}
     for candidate in candidates:
         wanted = json.loads(json.dumps({**left_open.BASE, **candidate.changes}))

@@ -38,7 +38,7 @@ def test_ties_go_to_the_smaller_temperature_then_beta():
 
 
 def test_rounding_decides_no_tie():
-    values = {0.05: (0.9, 0.8, 0.7, 0.1), 0.1: (0.1, 0.7, 0.8, 0.9)}  # the means are 0.625, and as floats the second is larger
+    values = {0.05: (0.9, 0.8, 0.7, 0.1), 0.1: (0.1, 0.7, 0.8, 0.9)}  # the means are 0.625, and as floats the first is larger
     assert sum(values[0.05]) != sum(values[0.1])
     for order in (1, -1):
         told = dict(zip((0.05, 0.1), list(values.values())[::order]))
@@ -87,7 +87,8 @@ def test_other_seeds_select_by_the_bootstrap():
 
 
 def test_what_is_frozen_is_what_is_selected_and_is_never_changed(tmp_path, monkeypatch):
-    rows = frame(standard(sigma=25.0), by_table(VALUES))
+    rows = frame(standard(sigma=25.0), by_table({**VALUES, (0.05, 2): 1.0}))
+    assert selection.select(rows).tau_alpha.tolist() == [0.05], "by three seeds; two select"
     monkeypatch.setattr(left_open, "CHOSEN", None)
     with pytest.raises(ValueError, match="are not chosen yet"):
         selection.freeze("sigma_25", rows, tmp_path)
@@ -102,13 +103,27 @@ def test_what_is_frozen_is_what_is_selected_and_is_never_changed(tmp_path, monke
         selection.freeze("sigma_25", rows, tmp_path)
     with pytest.raises(ValueError, match="no seed is complete"):
         selection.freeze("other", rows.iloc[:0], tmp_path)
-    with pytest.raises(ValueError, match="at sigma 50 seeds 0 to 4 select, and 2 of them are not complete"):
+    with pytest.raises(ValueError, match=r"at sigma 50 \(global discriminator\) seeds 0 to 4 select; not complete: 3, 4"):
         selection.freeze("sigma_50", frame(standard(), by_table(VALUES)), tmp_path)
     monkeypatch.setattr(selection, "frozen", lambda: (json.loads(path.read_text()),))
     with pytest.raises(ValueError, match="a selection of standard is frozen already"):
         selection.freeze("again", rows, tmp_path)
-    with pytest.raises(ValueError, match="at sigma 25 seeds 0 to 1 select, and 1 of them are not complete"):
+    with pytest.raises(ValueError, match=r"at sigma 25 \(global discriminator\) seeds 0 to 1 select; not complete: 0\."):
         selection.freeze("later", rows[rows.seed > 0], tmp_path)
+
+
+def test_each_sigma_and_kind_of_discriminator_needs_its_own_seeds(tmp_path, monkeypatch):
+    monkeypatch.setattr(left_open, "CHOSEN", {})
+
+    def rows(seeds):
+        runs = [Run("dw_pairs", 0.1, 0.5, sigma=s, discriminator=k, seed=i) for (s, k), n in seeds.items() for i in range(n)]
+        return frame(runs)
+
+    short = rows({(50.0, "global"): 5, (50.0, "batch"): 4})
+    with pytest.raises(ValueError, match=r"at sigma 50 \(batch discriminator\) seeds 0 to 4 select; not complete: 4\."):
+        selection.freeze("batch_50", short, tmp_path)
+    both = json.loads(selection.freeze("both", rows({(25.0, "batch"): 2, (75.0, "batch"): 3}), tmp_path).read_text())
+    assert both["seeds"] == {"25": [0, 1], "75": [0, 1]} and len(both["configurations"]) == 2
 
 
 def test_other_seeds_are_those_of_each_context():
