@@ -195,7 +195,6 @@ def make_rows(
     """Rows of a trained stack.
 
     Args:
-        stack: trained.
         draws: what `evaluate.measure` returned; kept of runs with more than one draw of labels.
         runs: those that rows are made of; None: the stack's.
         encoder: what `Store.add_encoders` returned.

@@ -131,19 +131,13 @@ def check(
     asked: Mapping[str, Sequence[Run]] | None = None,
     say: Callable[[str], object] = print,
 ) -> bool:
-    """Check this machine, and say what was found.
+    """Check this machine, say what was found, and return whether nothing is wrong.
 
     Args:
-        device: "auto", "cpu", "cuda" or "cuda:N".
+        device: "auto", "cpu", "cuda" or "cuda:N"; ValueError for another, or one that is not there.
         usual: runs such as will be trained, of which a stack is timed; None: one of every method.
         asked: runs whose time is estimated, by what they are called; None: no estimate.
         say: takes each line.
-
-    Returns:
-        True if nothing is wrong.
-
-    Raises:
-        ValueError: for another device, or one that is not there.
     """
     where = resolve_device(device)
     precision, wrong, measured = resolve_precision("auto", where), [], (0, 0.0)

@@ -69,10 +69,12 @@ class Anchors:
 
     def chunks(self, size: int | None) -> Iterator[Anchors]:
         """The anchors, `size` at a time; all at once for None."""
-        count = self.z.shape[-2]
-        for start in range(0, count, size or count):
-            rows = slice(start, start + (size or count))
-            given = {name: t for name, t in vars(self).items() if t is not None}
+        if size is None:  # N need not be known: one compiled graph serves batches of any size
+            yield self
+            return
+        given = {name: t for name, t in vars(self).items() if t is not None}
+        for start in range(0, self.z.shape[-2], size):
+            rows = slice(start, start + size)
             yield Anchors(**{k: t[..., rows, :] if k in ("z", "belief") else t[..., rows] for k, t in given.items()})
 
 

@@ -21,8 +21,8 @@ try:
     from pytorch_metric_learning.utils import common_functions
     from pytorch_metric_learning.utils.loss_and_miner_utils import convert_to_pairs
 except ImportError as error:
-    needed = "pip install 'pytorch-metric-learning>=2.5,<3'"
-    raise ImportError(f"dtcl_core.nn.metric_learning needs pytorch-metric-learning 2 ({needed}): {error}.") from error
+    needed = "pytorch-metric-learning 2 (pip install 'pytorch-metric-learning>=2.5,<3')"
+    raise ImportError(f"dtcl_core.nn.metric_learning needs {needed}: {error}.") from error
 
 from ..checks import checked_choice
 from ..losses import anchor_losses, cosine_similarity

@@ -6,15 +6,15 @@ loss has a `weigher`, which asks a discriminator how likely two examples share a
 **Inputs.** Embeddings count by direction; one of all zeros has none, and gets no gradient. Domains are integers 0 ... N_D - 1,
 and a negative number, such as -1, is an unknown domain. Domains, labels and ids may have any integer type.
 
-**Temperatures** are read at each call, and can be set later: ``loss.tau = 0.2``. One is a number, a tensor (an
-`nn.Parameter` is learned), a module that gives one, such as a `LearnedTemperature`, which stays positive, or a schedule: a
-function without arguments. With leading dimensions [R], a tensor has a value for each run. A compiled loss takes new values
-without compiling anew; its schedules must return numbers. Processes learn different temperatures (and weights of a
-`DomainAdversary`), unless `DistributedDataParallel` wraps the loss too, or the gradients are averaged in another way.
+**Temperatures** are read at each call, and can be set later: ``loss.tau = 0.2``. One is a number, a tensor (an `nn.Parameter` is
+learned), a module that gives one, such as a `LearnedTemperature`, which stays positive, or a schedule: a function without
+arguments. With leading dimensions [R], a tensor has a value for each run. A compiled loss takes new values without compiling
+anew; its schedules must return numbers. Processes learn different temperatures (and weights of a `DomainAdversary`), unless
+`DistributedDataParallel` wraps the loss too, or the gradients are averaged in another way.
 
-**Checks.** Options and inputs that make no sense raise ValueError. A check of inputs reads from the device, which stalls a GPU
-for a moment; a compiled loss, or one with ``validate=False``, omits it. A batch that is only unfavourable is no error: an
-anchor without a negative has a loss of 0, and where domains are unknown or all alike, w_ij = 1 / N_D.
+**Checks.** Options and inputs that make no sense raise ValueError. A check of inputs reads from the device, which stalls a GPU;
+a compiled loss, or one with ``validate=False``, omits it, and is NaN at a temperature below zero. An unfavourable batch is no
+error: an anchor without a negative has a loss of 0, and where domains are unknown or all alike, w_ij = 1 / N_D.
 
 **torch.func.** `torch.func.grad` works, except with a `chunk_size` or a queue that fills itself. `torch.func.vmap` needs
 ``validate=False``, and a domain-weighted loss needs a given discriminator.
@@ -104,18 +104,23 @@ class _Contrastive(Tunable):
             return self._temperatures(widened(z0))
 
         if not self.validate or torch.compiler.is_compiling():
+            self._check_given(domains)
             tau = self._temperatures(widened(z0))
         else:
             tau = processes.check_alike(check, z0, self.gather, (domains, more.get("ids"), *views[1:]))
-        return [widened(z) for z in views], None if domains is None else domains.long(), tau
+        domains = None if domains is None else domains.to(torch.int64, copy=True)  # the caller may reuse it before `last` is read
+        return [widened(z) for z in views], domains, tau
+
+    def _check_given(self, domains: Tensor | None) -> None:
+        if domains is None and self.needs_domains:
+            raise ValueError(f"{type(self).__name__} needs domains: call {self.usage}.")
 
     def _check_views(self, views: list[Tensor], domains: Tensor | None, queue: Any = None) -> None:
         """Raise ValueError for views and domains that make no sense."""
         z0, *others = views
         if not others:
             raise ValueError("z1 must be another view or several, got none.")
-        if domains is None and self.needs_domains:
-            raise ValueError(f"{type(self).__name__} needs domains: call {self.usage}.")
+        self._check_given(domains)
         check_embeddings(z0, domains, None if self.weigher is None else self.weigher.num_domains, "z0")
         for i, z in enumerate(others, 1):
             check_embeddings(z, name=f"z{i}")

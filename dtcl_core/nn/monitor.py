@@ -24,7 +24,7 @@ class Seen:
     def of(anchors: Anchors, candidates: Candidates, tau: Temperatures) -> Seen:
         """What `figures` needs of a batch, and no more."""
         z, pool = (side.z.detach()[..., :1].clone() for side in (anchors, candidates))
-        bare: dict[str, Any] = {name: t.detach() for name, t in vars(tau).items() if isinstance(t, Tensor)}
+        bare: dict[str, Any] = {name: t.detach().clone() for name, t in vars(tau).items() if isinstance(t, Tensor)}
         return Seen(replace(anchors, z=z), replace(candidates, z=pool), replace(tau, **bare))
 
     @torch.no_grad()

@@ -73,7 +73,7 @@ class DomainAdversary(Tunable):
     Args:
         dim: k of the embeddings.
         num_domains: N_D, at least 2.
-        lambda_: strength of the reversed gradient, >= 0; see Temperatures in `modules`.
+        lambda_: strength of the reversed gradient, >= 0: a number, a tensor (which is not learned) or a function without arguments.
         schedule: "constant", or "ganin": lambda rises from 0 with the training's progress.
         normalize: scale embeddings to unit length first. The losses do not see the length of raw embeddings, so that nothing
             would keep reversed gradients from making them ever longer.

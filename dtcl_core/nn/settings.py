@@ -5,7 +5,6 @@ A compiled module reads numbers from tensors and asks schedules outside of its g
 
 from __future__ import annotations
 
-import itertools
 import math
 import weakref
 from collections.abc import Callable
@@ -20,7 +19,6 @@ from .inputs import outside_vmap
 Setting = float | Tensor | Callable[[], float | Tensor]  # the last is a schedule, or a module that gives a tensor
 NAMES = ("tau", "tau_alpha", "tau_beta", "tau_min", "lambda_")
 MAY_BE_ZERO = ("tau_beta", "lambda_")
-_numbers = itertools.count()
 _by_number: weakref.WeakValueDictionary[int, Tunable] = weakref.WeakValueDictionary()  # what a compiled graph looks up
 
 
@@ -50,12 +48,13 @@ class Tunable(Described):
         self.__setstate__({"_kept": {}})
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        number = next(_numbers)  # a copy is another module
-        _by_number[number] = self
-        super().__setstate__(state | {"_number": torch.tensor(number), "_kept": dict(state["_kept"])})
+        _by_number[id(self)] = self  # a copy is another module
+        super().__setstate__(state | {"_number": torch.tensor(id(self)), "_kept": dict(state["_kept"])})
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in NAMES:
+            if name not in self.settings:
+                raise AttributeError(f"{type(self).__name__} has no {name}.")
             value = value if isinstance(value, Tensor) or callable(value) else setting(name, value)
             for kind in (self._parameters, self._buffers, self._modules, self._kept):
                 kind.pop(name, None)
@@ -69,7 +68,7 @@ class Tunable(Described):
         Args:
             name: one of `NAMES`.
             like: a tensor is returned in its dtype and on its device.
-            validate: whether a tensor is checked, which reads from the device; a compiled module omits this.
+            validate: whether a tensor is checked, which reads from the device; else, and if compiled, a refused value is NaN.
 
         Raises:
             ValueError: for a value that is not positive, or below zero where zero is accepted.
@@ -82,11 +81,12 @@ class Tunable(Described):
         value = value if isinstance(value, Tensor) or not callable(value) else value()
         if not isinstance(value, Tensor):
             return value if compiling else setting(name, value)
-        if validate and not compiling:
-            accepted = (value >= 0 if name in MAY_BE_ZERO else value > 0) & value.isfinite()
-            if not outside_vmap(bool, accepted.all()):
-                bound = ">= 0" if name in MAY_BE_ZERO else "> 0 (`LearnedTemperature` cannot be other)"
-                raise ValueError(f"{name} must be {bound}, got {value.detach().flatten().tolist()}.")
+        accepted = (value >= 0 if name in MAY_BE_ZERO else value > 0) & value.isfinite()
+        if not validate or compiling:
+            value = value.where(accepted, torch.nan)
+        elif not outside_vmap(bool, accepted.all()):
+            bound = ">= 0" if name in MAY_BE_ZERO else "> 0 (`LearnedTemperature` cannot be other)"
+            raise ValueError(f"{name} must be {bound}, got {value.detach().flatten().tolist()}.")
         return (value.reshape(()) if value.numel() == 1 else value).to(like)
 
 

@@ -21,6 +21,7 @@ import yaml
 from made_up_rows import with_draws
 from matplotlib import pyplot as plt
 
+import dtcl_core
 from dtcl_core import methods, results
 from dtcl_core.config import Run
 from dtcl_core.engine import provenance
@@ -457,10 +458,16 @@ def test_a_page_shows_the_rows_of_the_store_as_it_is_when_it_is_built(tmp_path, 
 
 
 def test_the_six_lines_run():
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "book/losses_at_a_glance.md").read_text(), flags=re.DOTALL)
+    first, *others = re.findall(r"```python\n(.*?)```", (ROOT / "book/losses_at_a_glance.md").read_text(), flags=re.DOTALL)
     space = {}
-    exec(block, space)
-    assert space["loss"].isfinite() and len([line for line in block.splitlines() if line]) == 6
+    exec(first, space)
+    assert space["loss"].isfinite() and len([line for line in first.splitlines() if line]) == 6
+    given = {"penalty": dtcl_core.MMDPenalty(3), "LinearDiscriminator": dtcl_core.LinearDiscriminator, "epochs": 1}
+    given |= {"encoder": lambda x: x, "all_examples": space["z0"], "all_domains": space["domains"]}
+    space |= given
+    for block in others:
+        exec(block, space)
+    assert len(others) == 2 and space["loss_fn"](space["z0"], space["z1"], space["domains"]).isfinite()
 
 
 @pytest.mark.parametrize("page", ["intro", "trust", "execution"])

@@ -428,10 +428,63 @@ def test_a_tensor_of_one_element_is_a_temperature_for_all_runs(batch):
 
 def test_a_loss_without_a_weigher_keeps_attributes_as_any_module_does():
     for loss_fn in (InfoNCELoss(), SupConLoss()):
-        loss_fn.features, loss_fn.tau_beta, loss_fn.discriminator = "mine", 0.3, torch.nn.Linear(2, 3)
-        assert (loss_fn.features, loss_fn.tau_beta) == ("mine", 0.3) and "discriminator.weight" in loss_fn.state_dict()
+        loss_fn.features, loss_fn.discriminator = "mine", torch.nn.Linear(2, 3)
+        assert loss_fn.features == "mine" and "discriminator.weight" in loss_fn.state_dict()
         with pytest.raises(AttributeError, match="no attribute 'weighting'"):
             loss_fn.weighting
+
+
+def test_a_temperature_that_a_loss_does_not_have_is_refused():
+    for loss_fn, names in (
+        (InfoNCELoss(), ("tau_alpha", "tau_beta")),
+        (DomainWeightedInfoNCELoss(num_domains=2), ("tau", "lambda_")),
+        (DomainWeightedSupConLoss(num_domains=2), ("tau",)),
+        (DomainAdversary(4, 2), ("tau",)),
+    ):
+        for name in names:
+            with pytest.raises(AttributeError, match=f"{type(loss_fn).__name__} has no {name}"):
+                setattr(loss_fn, name, 0.3)
+
+
+@pytest.mark.parametrize("make", [SameDomainInfoNCELoss, lambda **how: DomainWeightedInfoNCELoss(num_domains=D, **how)])
+def test_missing_domains_are_noticed_without_validation_and_when_compiled(batch, make):
+    z0, z1, _ = batch
+    for call in (make(validate=False), torch.compile(make(), backend="eager")):
+        with pytest.raises(Exception, match=r"needs domains: call loss\(z0, z1, domains\)"):
+            call(z0, z1)
+
+
+def test_a_temperature_below_zero_makes_an_unchecked_loss_nan(batch):
+    z0, z1, domains = batch
+    below = torch.nn.Parameter(torch.tensor(-0.1))
+    for call in (InfoNCELoss(below, validate=False), torch.compile(InfoNCELoss(below), backend="eager")):
+        assert call(z0, z1).isnan()
+    assert DomainWeightedInfoNCELoss(0.1, below, num_domains=D, validate=False)(z0, z1, domains).isnan()
+
+
+def test_one_compiled_graph_serves_batches_of_any_size(batch):
+    z0, z1, domains = batch
+    known = LinearDiscriminator(D).fit(torch.cat([z0, z1]), torch.cat([domains, domains]))
+    weighted = [DomainWeightedInfoNCELoss(0.2, 0.3, num_domains=D, discriminator=given) for given in (known, None)]
+    for loss_fn in (InfoNCELoss(0.2), InfoNCELoss(0.2, negatives="both_views"), SameDomainInfoNCELoss(0.2), *weighted):
+        torch.compiler.reset()
+        call = torch.compile(loss_fn, backend="eager", dynamic=True, fullgraph=True)
+        call(z0, z1, domains)
+        with torch._dynamo.config.patch(error_on_recompile=True):
+            for n in (N - 1, N - 3, 7, 5):
+                torch.testing.assert_close(call(z0[:n], z1[:n], domains[:n]), loss_fn(z0[:n], z1[:n], domains[:n]))
+
+
+def test_the_figures_of_a_batch_do_not_follow_what_comes_later(batch):
+    z0, z1, domains = batch
+    tau, reused = torch.nn.Parameter(torch.tensor(0.2)), domains.clone()
+    loss_fn = DomainWeightedInfoNCELoss(tau, 0.1, num_domains=D)
+    loss_fn(z0, z1, reused)
+    before = loss_fn.last
+    with torch.no_grad():
+        tau.add_(1.0)
+    reused.zero_()
+    assert loss_fn.last == before
 
 
 @pytest.mark.parametrize(
