@@ -44,9 +44,8 @@ class Progress:
         self.trained = self.skipped = 0  # run-epochs, by this call and by earlier ones
         self.began = self.said_at = time.monotonic()
         self.quiet = quiet
-        disable = True if quiet else None  # None: unless it is a terminal
         how = {"unit": "run-epoch", "smoothing": 0.1, "bar_format": BAR, "dynamic_ncols": True}
-        self.bar = tqdm(total=self.total, disable=disable, **how)
+        self.bar = tqdm(total=self.total, disable=True if quiet else None, **how)  # None: unless it is a terminal
         self.bar.set_description_str(f"0 of {self.runs} runs")
 
     def epoch(self, stack: Stack) -> None:

@@ -69,7 +69,7 @@ class Anchors:
 
     def chunks(self, size: int | None) -> Iterator[Anchors]:
         """The anchors, `size` at a time; all at once for None."""
-        if size is None:  # N need not be known: one compiled graph serves batches of any size
+        if not size:  # N need not be known: one compiled graph serves batches of any size
             yield self
             return
         given = {name: t for name, t in vars(self).items() if t is not None}

@@ -13,7 +13,7 @@ anew; its schedules must return numbers. Processes learn different temperatures 
 `DistributedDataParallel` wraps the loss too, or the gradients are averaged in another way.
 
 **Checks.** Options and inputs that make no sense raise ValueError. A check of inputs reads from the device, which stalls a GPU;
-a compiled loss, or one with ``validate=False``, omits it, and is NaN at a temperature below zero. An unfavourable batch is no
+a compiled loss, or one with ``validate=False``, omits it, and is NaN, or its gradient, at a temperature below zero. An unfavourable batch is no
 error: an anchor without a negative has a loss of 0, and where domains are unknown or all alike, w_ij = 1 / N_D.
 
 **torch.func.** `torch.func.grad` works, except with a `chunk_size` or a queue that fills itself. `torch.func.vmap` needs
@@ -197,7 +197,7 @@ class _TwoViews(_Contrastive):
         one_pool = checked_choice("negatives", self.negatives, NEGATIVES) == "both_views"
         if len(views) > 2 and not one_pool:
             raise ValueError(f'{len(views)} views make one pool: they need negatives="both_views".')
-        ids = None if ids is None else ids.long()
+        ids = None if ids is None else ids.to(torch.int64, copy=True)
         if one_pool:
             sides = [within_all(views, processes.rows_of(z0, self.gather), domains, ids, self.gather)]
         else:

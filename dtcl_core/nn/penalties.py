@@ -132,4 +132,5 @@ class DomainAdversary(Tunable):
             z = z.to(self.classifier.weight.dtype)
             z = losses.directions(z) if self.normalize else z
             strength = torch.as_tensor(self.strength(progress), dtype=z.dtype, device=z.device).expand(z.shape[:-2])
-            return losses.adversarial_loss(z, domains.long(), self.classifier.weight, self.classifier.bias, strength)
+            loss = losses.adversarial_loss(z, domains.long(), self.classifier.weight, self.classifier.bias, strength)
+            return loss.where(strength.isfinite(), torch.nan)  # else the gradient alone would be NaN

@@ -53,8 +53,8 @@ class Tunable(Described):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in NAMES:
-            if name not in self.settings:
-                raise AttributeError(f"{type(self).__name__} has no {name}.")
+            if not any(name in getattr(kind, "settings", ()) for kind in type(self).__mro__):
+                raise AttributeError(f"{type(self).__name__} has no {name}; a subclass names its own in `settings`.")
             value = value if isinstance(value, Tensor) or callable(value) else setting(name, value)
             for kind in (self._parameters, self._buffers, self._modules, self._kept):
                 kind.pop(name, None)

@@ -445,6 +445,13 @@ def test_a_temperature_that_a_loss_does_not_have_is_refused():
             with pytest.raises(AttributeError, match=f"{type(loss_fn).__name__} has no {name}"):
                 setattr(loss_fn, name, 0.3)
 
+    class Mine(InfoNCELoss):
+        settings = ("tau_min",)
+
+    mine = Mine(0.2)
+    mine.tau_min = 0.05
+    assert (mine.tau, mine.tau_min) == (0.2, 0.05)
+
 
 @pytest.mark.parametrize("make", [SameDomainInfoNCELoss, lambda **how: DomainWeightedInfoNCELoss(num_domains=D, **how)])
 def test_missing_domains_are_noticed_without_validation_and_when_compiled(batch, make):
@@ -460,6 +467,7 @@ def test_a_temperature_below_zero_makes_an_unchecked_loss_nan(batch):
     for call in (InfoNCELoss(below, validate=False), torch.compile(InfoNCELoss(below), backend="eager")):
         assert call(z0, z1).isnan()
     assert DomainWeightedInfoNCELoss(0.1, below, num_domains=D, validate=False)(z0, z1, domains).isnan()
+    assert DomainAdversary(K, D, below, validate=False).double()(z0, domains).isnan(), "not its gradient alone"
 
 
 def test_one_compiled_graph_serves_batches_of_any_size(batch):
@@ -477,13 +485,14 @@ def test_one_compiled_graph_serves_batches_of_any_size(batch):
 
 def test_the_figures_of_a_batch_do_not_follow_what_comes_later(batch):
     z0, z1, domains = batch
-    tau, reused = torch.nn.Parameter(torch.tensor(0.2)), domains.clone()
+    tau, reused, ids = torch.nn.Parameter(torch.tensor(0.2)), domains.clone(), torch.arange(N)
     loss_fn = DomainWeightedInfoNCELoss(tau, 0.1, num_domains=D)
-    loss_fn(z0, z1, reused)
+    loss_fn(z0, z1, reused, ids=ids)
     before = loss_fn.last
     with torch.no_grad():
         tau.add_(1.0)
     reused.zero_()
+    ids.zero_()
     assert loss_fn.last == before
 
 
