@@ -160,16 +160,6 @@ def test_the_one_of_a_batch_is_scikit_learns_to_a_hundredth(count, width, domain
         assert (posterior_of_the_batch(x.double(), y, domains, l2) - expected).abs().max() < 1e-6
 
 
-def test_runs_are_apart_unknown_domains_do_not_count_and_missing_ones_are_no_obstacle():
-    x, y = (torch.stack(part) for part in zip(blobs(90, 30, 3), blobs(90, 30, 3, seed=1)))
-    unknown = y.clone()
-    unknown[:, :20] = -1
-    together = posterior_of_the_batch(x, unknown, 5)
-    assert together.shape == (2, 90, 5) and together[..., 3:].max() < 0.02, "nothing speaks for a domain without an example"
-    for r in range(2):
-        torch.testing.assert_close(together[r, 20:], posterior_of_the_batch(x[r, 20:], y[r, 20:], 5), atol=1e-3, rtol=0)
-
-
 def test_a_batch_that_tells_nothing_gives_every_domain_the_same_probability():
     y, even = torch.arange(40) % 2, torch.full((40, 2), 0.5)
     for x in (torch.zeros(40, 20), torch.ones(40, 20)):
