@@ -58,15 +58,16 @@ def choose_trunk(protocol: Protocol, device: torch.device, precision: str, wante
     """
     asked = checked_choice("trunk", wanted, CHOICES)
     wanted = switched() if asked == "auto" else asked
+    name = f"the trunk for {'GPUs' if is_accelerator(device) else 'CPUs'}"
     if wanted == "pytorch":
         return None, "PyTorch's operators, as asked for"
     try:
         library = supported(protocol, device, getattr(torch, precision))
     except Unavailable as reason:
         if wanted == "native":
-            raise ValueError(f"the trunk for CPUs was asked for, but {reason}.") from None
+            raise ValueError(f"{name} was asked for, but {reason}.") from None
         return None, f"PyTorch's operators ({reason})"
-    return Trunk(library, feature_sizes(protocol)), "the trunk for CPUs"
+    return Trunk(library, feature_sizes(protocol)), name
 
 
 class Stack:

@@ -79,13 +79,13 @@ class Call(ctypes.Structure):
     ]
 
 
-def pointer(tensor: Tensor | None, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int | None:
-    """Address of a dense CPU tensor's data; None for None. Raises ValueError for another shape, dtype, device or layout."""
+def pointer(tensor: Tensor | None, shape: tuple[int, ...], dtype: torch.dtype = torch.float32, device: str = "cpu") -> int | None:
+    """Address of a dense tensor's data; None for None. Raises ValueError for another shape, dtype, kind of device or layout."""
     if tensor is None:
         return None
-    if tuple(tensor.shape) != shape or tensor.dtype != dtype or tensor.device.type != "cpu" or not tensor.is_contiguous():
+    if tuple(tensor.shape) != shape or tensor.dtype != dtype or tensor.device.type != device or not tensor.is_contiguous():
         raise ValueError(
-            f"native code was to be given dense {dtype} {list(shape)} on the CPU, got {tensor.dtype} {list(tensor.shape)} "
+            f"native code was to be given dense {dtype} {list(shape)} on the {device.upper()}, got {tensor.dtype} {list(tensor.shape)} "
             f"with strides {list(tensor.stride())} on {tensor.device}."
         )
     return tensor.data_ptr()
@@ -100,6 +100,9 @@ def _answered(result: int, *_: Any) -> int:
 
 class Library:
     """The compiled code for one encoder's widths; `description` (source, compiler, flags) is what may affect last digits."""
+
+    device = torch.device("cpu")
+    stores_maps = False  # an evaluation keeps each image's maps in a core's cache
 
     def __init__(self, path: Path, widths: tuple[int, ...], description: str):
         self.widths, self.description = widths, description
@@ -308,15 +311,16 @@ def compiled(widths: tuple[int, ...]) -> tuple[Path, str]:
     code = hashlib.sha256(text.encode()).hexdigest()[:12]
     name = digest("\n".join([text, *options, version, processor()]).encode())
     folder = cache_folder()
-    path = kept(folder, name) or _compile(text, [compiler, *options], version, folder, name)
+    path = kept(folder, name) or compile_into([compiler, *options, "-x", "c++"], text, version, folder, name)
     return path, f"native.cpp {code}, {version}, {' '.join(options)}"
 
 
-def _compile(text: str, command: list[str], version: str, folder: Path, name: str) -> Path:
+def compile_into(command: list[str], text: str, version: str, folder: Path, name: str) -> Path:
+    """Compile a text to a file in the cache, whose name starts with `name`; raises Unavailable with the compiler's complaint."""
     try:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             made = Path(scratch) / "native.so"
-            status, _, complaints = asked([*command, "-x", "c++", "-", "-o", str(made)], COMPILE_SECONDS, text)
+            status, _, complaints = asked([*command, "-", "-o", str(made)], COMPILE_SECONDS, text)
             if status:
                 complaint = next((line for line in complaints.splitlines() if "error" in line), complaints[:200])
                 raise Unavailable(f"{version} failed on it ({complaint.strip()})")

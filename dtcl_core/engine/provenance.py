@@ -22,7 +22,7 @@ from .device import is_accelerator, module_of
 NUMERIC_SOURCES = (
     "keyed", "data", "augment", "encoder", "losses", "logistic", "discriminator", "methods", "engine.streams",
     "engine.networks", "engine.groups", "engine.embedding", "pretrain", "evaluate", "engine.device", "engine.native",
-    "engine.trunk",
+    "engine.trunk", "engine.cuda",
 )  # fmt: skip
 
 
@@ -59,8 +59,8 @@ def code_hash(modules: Sequence[str] = NUMERIC_SOURCES) -> str:
     for module in modules:
         path = resources.files("dtcl_core") / f"{module.replace('.', '/')}.py"
         digest.update(statements(in_one_folder(path.read_text(encoding="utf-8"))).encode())
-        if module == "engine.native":
-            digest.update((resources.files("dtcl_core") / "engine/native.cpp").read_bytes())
+        if beside := {"engine.native": "engine/native.cpp", "engine.cuda": "engine/cuda.cu"}.get(module):
+            digest.update((resources.files("dtcl_core") / beside).read_bytes())
     return digest.hexdigest()[:12]
 
 

@@ -101,7 +101,8 @@ class Streams:
         self.jitters = [[(self.upload(f), order) for f, order in both] if both else None for both in jitters]
         if is_accelerator(self.device):
             self._ahead = {epoch + 1: self._thread.submit(self._drawn, epoch + 1)}
-            self._draw_dropout(epoch)
+            if self.trunk is None:
+                self._draw_dropout(epoch)
 
     def _drawn(self, epoch: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, list]:
         """An epoch's orders [V, N], boxes [V, 2, N, 4], blurs [V, 2, N] and jitters, on the host."""
@@ -192,6 +193,8 @@ class Streams:
         views = augment.resize_crop_blur(gray[:, None], boxes, self.blurs.gather(2, both), p.blur_kernel)
         colors = self.colors.gather(1, index[..., None].expand(-1, -1, 3))
         colors = colors[:, None].expand(-1, 2, -1, -1)
+        if self._is_tinted and not jittered:
+            return [Tinted.of(gray.flatten(0, 1), color.flatten(0, 1)) for gray, color in zip(views, colors)]
         images = list(self.paint(views.flatten(0, 2), colors.flatten(0, 2)).split(2 * index.shape[1]))
         if jittered:
             pairs = [(s, *view) for s, jitter in enumerate(self.jitters) for view in jitter or ()]
@@ -201,6 +204,10 @@ class Streams:
             done = augment.color_jitter(chosen, factors, self.upload(places), counts)
             for s, part in zip(jittered, done.split(2 * index.shape[1])):
                 images[s] = part
+        if self._is_tinted:
+            return [
+                x if s in jittered else Tinted.of(views[s].flatten(0, 1), colors[s].flatten(0, 1)) for s, x in enumerate(images)
+            ]
         return [self.normalize(x).contiguous(memory_format=torch.channels_last) for x in images]
 
     def both_views(self, stream: int, index: Tensor, host_index: np.ndarray) -> Tensor | Tinted | Padded:

@@ -1,4 +1,4 @@
-"""The encoder's blocks on a CPU as one autograd function: calls of `native.cpp`, and the algebra around them.
+"""The encoder's blocks as one autograd function: calls of `native.cpp` on a CPU, of `cuda.cu` on a GPU, and the algebra around them.
 
 The first convolution's output y = K x is never stored; it is linear in the patch x. All runs of a stream share the mean m and the
 covariance C of the patches. The first batch norm's statistics are then ``K m`` and ``diag(K C K^T)``, and its gradient needs only ``sum g``
@@ -16,8 +16,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..config import Protocol
+from . import cuda, native
+from .cuda import CudaLibrary
 from .device import is_accelerator
-from .native import LANES, PATCH, Call, Library, Unavailable, load, pointer
+from .native import LANES, PATCH, Call, Library, Unavailable, pointer
 
 EPSILON, MOMENTUM = 1e-5, 0.1  # of PyTorch's batch norm
 IMAGE = 28
@@ -54,15 +56,15 @@ class Sight(NamedTuple):
     covariance: Tensor  # [27, 27]
 
 
-def supported(protocol: Protocol, device: torch.device, dtype: torch.dtype) -> Library:
+def supported(protocol: Protocol, device: torch.device, dtype: torch.dtype) -> Library | CudaLibrary:
     """The library for such an encoder; raises Unavailable with the reason if PyTorch's operators must be used."""
-    if is_accelerator(device):
+    if is_accelerator(device) and device.type != "cuda":
         raise Unavailable(f"the device is {device.type}")
     if dtype != torch.float32:
         raise Unavailable("it computes in float32")
     if protocol.kernel_size != 3 or protocol.downsampling != "stride" or protocol.block_order != "norm-dropout-relu":
         raise Unavailable("it has 3 x 3 kernels of stride 2, followed by norm, dropout and ReLU in this order")
-    return load(protocol.channels)
+    return cuda.load(protocol.channels, device) if is_accelerator(device) else native.load(protocol.channels)
 
 
 def inner(weight: Tensor) -> Tensor:
@@ -78,8 +80,9 @@ def outer(gradient: Tensor) -> Tensor:
 class Trunk:
     """The blocks of encoders of one shape; `library` is compiled for their widths, `sides` are those of the maps after each block."""
 
-    def __init__(self, library: Library, sides: Sequence[int]):
+    def __init__(self, library: Library | CudaLibrary, sides: Sequence[int]):
         self.library, self.sides, self.widths = library, list(sides), library.widths
+        self.device = library.device
         self.areas = [side * side * width for side, width in zip(self.sides, self.widths)]
         self._everything: dict[int, list[Tensor]] = {}
 
@@ -87,7 +90,7 @@ class Trunk:
         """Masks that drop nothing, int16 [B, side^2 * channels / 16] for each block."""
         made = self._everything.get(images)
         if made is None:
-            made = [torch.full((images, area // LANES), -1, dtype=torch.int16) for area in self.areas]
+            made = [torch.full((images, area // LANES), -1, dtype=torch.int16, device=self.device) for area in self.areas]
             self._everything = {images: made}  # the last number asked for: a pass has many batches of it
         return made
 
@@ -99,7 +102,7 @@ class Trunk:
             padded, tint = images.padded, None
         else:
             if images.requires_grad:
-                raise ValueError("the trunk for CPUs gives images no gradient; DTCL_TRUNK=pytorch does.")
+                raise ValueError("the trunk gives images no gradient; DTCL_TRUNK=pytorch does.")
             padded, tint = F.pad(images.detach().permute(0, 2, 3, 1), (0, 0, 1, 0, 1, 0)).contiguous(), None
         masks = self.masks(len(padded)) if masks is None else masks
         empty = torch.empty(0, dtype=torch.float64)
@@ -115,12 +118,13 @@ class Trunk:
         """A `Call` for the runs of one stream. `tensors` are its fields by name; a field with a tensor for each block is a list."""
         images, wide = len(sight.padded), (IMAGE + 1, IMAGE + 1)
         call = Call(runs=runs, images=images, threads=torch.get_num_threads(), colors=3 if sight.tint is None else 1)
-        call.input = pointer(sight.padded, (images, *wide, 3) if sight.tint is None else (images, *wide))
-        call.tint = pointer(sight.tint, (images, 3))
+        kind = self.device.type
+        call.input = pointer(sight.padded, (images, *wide, 3) if sight.tint is None else (images, *wide), device=kind)
+        call.tint = pointer(sight.tint, (images, 3), device=kind)
         chunks = self.library.chunks(images)
         inputs = [3, *self.widths]
         for block, width in enumerate(self.widths):
-            call.mask[block] = pointer(sight.masks[block], (images, self.areas[block] // LANES), torch.int16)
+            call.mask[block] = pointer(sight.masks[block], (images, self.areas[block] // LANES), torch.int16, kind)
             shapes = {
                 "weight": (runs, 9, inputs[block], width),
                 "turned": (runs, 9, width, inputs[block]),
@@ -131,17 +135,17 @@ class Trunk:
             }
             for name, shape in shapes.items():
                 if name in tensors:
-                    getattr(call, name)[block] = pointer(tensors[name][block], shape)
+                    getattr(call, name)[block] = pointer(tensors[name][block], shape, device=kind)
         for name in ("out", "dout"):
             if name in tensors:
-                setattr(call, name, pointer(tensors[name], (runs, images, self.areas[-1])))
+                setattr(call, name, pointer(tensors[name], (runs, images, self.areas[-1]), device=kind))
         scratch = {
             "sums": ((runs, chunks, 2 * max(self.widths)), torch.float64),
             "partial": ((runs, chunks, self.library.gradients), torch.float32),
         }
         for name, (shape, dtype) in scratch.items():
             if name in tensors:
-                setattr(call, name, pointer(tensors[name], shape, dtype))
+                setattr(call, name, pointer(tensors[name], shape, dtype, kind))
         call.kept = sight, tensors  # a pointer keeps nothing alive
         return call
 
@@ -155,7 +159,8 @@ class Trunk:
 
     def sums(self, sight: Sight, runs: int) -> Tensor:
         """Scratch for the sums of each chunk, float64 [runs, chunks, 2 * widest]."""
-        return torch.empty(runs, self.library.chunks(len(sight.padded)), 2 * max(self.widths), dtype=torch.float64)
+        shape = (runs, self.library.chunks(len(sight.padded)), 2 * max(self.widths))
+        return torch.empty(shape, dtype=torch.float64, device=self.device)
 
     def train(
         self, sights: Sequence[Sight], counts: Sequence[int], weights: Sequence[Tensor], scales: Sequence[Tensor],
@@ -176,15 +181,15 @@ class Trunk:
         self.check(sights, counts, weights)
         kernels = [inner(w) * s[:, None, None] for w, s in zip(weights, scales)]
         shifts = [shift.contiguous() for shift in shifts]
-        out = torch.empty(sum(counts), len(sights[0].padded), self.areas[-1])
+        out = torch.empty(sum(counts), len(sights[0].padded), self.areas[-1], device=self.device)
         for sight, part in zip(sights, parts(counts)):
-            call = self.call(
-                sight,
-                part.stop - part.start,
-                weight=[k[part] for k in kernels],
-                shift=[s[part] for s in shifts],
-                out=out[part],
-            )
+            runs = part.stop - part.start
+            room: dict[str, Any] = {}
+            if self.library.stores_maps:  # the norms then have a scale of one and these shifts
+                shape = (runs, len(sight.padded))
+                room["map"] = [None, *(out.new_empty(*shape, area) for area in self.areas[1:])]
+                room["norm"] = [None, *(torch.stack([torch.ones_like(s), s, s, s, s], 1)[part].contiguous() for s in shifts[1:])]
+            call = self.call(sight, runs, weight=[k[part] for k in kernels], shift=[s[part] for s in shifts], out=out[part], **room)
             self.library.infer(ctypes.byref(call))
         return out
 
@@ -205,9 +210,9 @@ class _Blocks(torch.autograd.Function):
         weights, gammas, betas = ([p.detach() for p in parameters[i::3]] for i in range(3))
         kernels = [inner(weight) for weight in weights]
         runs, images = sum(counts), len(sights[0].padded)
-        maps = [None, *(torch.empty(runs, images, area) for area in trunk.areas[1:])]
-        norms = [None, *(torch.empty(runs, 5, width) for width in trunk.widths[1:])]
-        out = torch.empty(runs, images, trunk.areas[-1])
+        maps = [None, *(weights[0].new_empty(runs, images, area) for area in trunk.areas[1:])]
+        norms = [None, *(weights[0].new_empty(runs, 5, width) for width in trunk.widths[1:])]
+        out = weights[0].new_empty(runs, images, trunk.areas[-1])
         gammas, betas = [g.contiguous() for g in gammas], [b.contiguous() for b in betas]
 
         # Statistics of the first norm, from the patches' moments; in float64, because a variance is a difference.
@@ -250,7 +255,7 @@ class _Blocks(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, *_: Any) -> Any:
         if torch.is_grad_enabled():
-            raise RuntimeError('the trunk for CPUs has no gradients of gradients; train with trunk="pytorch".')
+            raise RuntimeError('the trunk has no gradients of gradients; train with trunk="pytorch".')
         trunk, counts, kernels = ctx.trunk, ctx.counts, ctx.kernels
         (out,) = ctx.saved_tensors
         first, shift, wide, spread, inverse, scale = ctx.first
@@ -258,7 +263,7 @@ class _Blocks(torch.autograd.Function):
         gradient = gradient.contiguous()
         scratch = [None, *(torch.empty_like(m) for m in ctx.maps[1:-1]), None]
         weights = [torch.empty_like(k) for k in kernels]
-        gammas, betas = ([torch.empty(len(out), width) for width in trunk.widths] for _ in range(2))
+        gammas, betas = ([out.new_empty(len(out), width) for width in trunk.widths] for _ in range(2))
         for sight, part in zip(ctx.sights, parts(counts)):
             runs = part.stop - part.start
             call = trunk.call(
@@ -273,7 +278,7 @@ class _Blocks(torch.autograd.Function):
                 dout=gradient[part],
                 dmap=_of(scratch, part),
                 sums=trunk.sums(sight, runs),
-                partial=torch.empty(runs, trunk.library.chunks(len(sight.padded)), trunk.library.gradients),
+                partial=out.new_empty(runs, trunk.library.chunks(len(sight.padded)), trunk.library.gradients),
                 dweight=_of(weights, part),
                 dgamma=_of(gammas, part),
                 dbeta=_of(betas, part),

@@ -1,0 +1,94 @@
+"""The trunk for GPUs, compiled for a CPU (`emulated.h`): it computes what the trunk for CPUs does, whoever trains beside it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from dtcl_core import keyed
+from dtcl_core.config import Protocol
+from dtcl_core.encoder import Encoder, feature_sizes
+from dtcl_core.engine import cuda, native
+from dtcl_core.engine.trunk import Tinted, Trunk
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module", params=[(16, 16, 32), (32, 16), (16, 32, 16, 32)], ids=str)
+def pair(request, tmp_path_factory) -> tuple[Trunk, Trunk]:
+    """A trunk of the GPU's code on a CPU, and the trunk for CPUs."""
+    widths = request.param
+    if shutil.which("g++") is None:
+        pytest.skip("the GPU's code is compiled with g++ here")
+    try:
+        reference = native.load(widths)
+    except native.Unavailable as reason:
+        pytest.skip(str(reason))
+    made = tmp_path_factory.mktemp("emulated") / "cuda.so"
+    command = ["g++", "-O1", "-std=c++17", "-w", "-fPIC", "-shared", f"-I{Path(__file__).parent}", "-x", "c++", "-", "-o", str(made)]
+    subprocess.run(command, input=cuda.source(widths), text=True, check=True)
+    sides = feature_sizes(Protocol(channels=widths))
+    return Trunk(cuda.CudaLibrary(made, widths, "emulated", CPU), sides), Trunk(reference, sides)
+
+
+def looks(kinds: str, images: int) -> list:
+    """Streams of images, gray with a colour each ("g") or in colour ("c")."""
+    torch.manual_seed(2)
+    made = []
+    for kind in kinds:
+        gray, colors = torch.rand(images, 28, 28), torch.rand(images, 3)
+        made.append(Tinted.of(gray, colors) if kind == "g" else torch.rand(images, 3, 28, 28))
+    return made
+
+
+def trained(trunk: Trunk, encoder: Encoder, streams: list, counts: list[int], dropout: bool) -> list[torch.Tensor]:
+    """Embeddings, gradients and running statistics of a step in training mode, and embeddings in evaluation mode."""
+    encoder.trunk = trunk
+    encoder.train()
+    encoder.zero_grad()
+    images = len(streams[0][0] if isinstance(streams[0], Tinted) else streams[0])
+    masks = None
+    if dropout:
+        key = torch.from_numpy(keyed.words_of((0, "dropout")).astype(np.int64))
+        masks = [[trunk.library.masks(key, images * area // 16, 20000).view(images, -1)] * len(counts) for area in trunk.areas]
+    z = encoder(streams, counts, masks)
+    (z * torch.randn(z.shape[1:], generator=torch.Generator().manual_seed(1))).sum().backward()
+    found = [z.detach(), *(p.grad.clone() for p in encoder.parameters()), *(b.clone() for b in encoder.buffers())]
+    encoder.eval()
+    with torch.no_grad():
+        return [*found, encoder(streams, counts)]
+
+
+@pytest.mark.parametrize(("kinds", "counts", "images", "dropout"), [("g", [2], 37, True), ("gc", [1, 2], 9, False), ("c", [1], 40, True)])
+def test_it_computes_what_the_trunk_for_cpus_does(pair, kinds, counts, images, dropout):
+    protocol = Protocol(channels=pair[0].widths, dropout=0.3)
+    results = []
+    for trunk in pair:
+        encoder = Encoder(list(range(sum(counts))), protocol)
+        with torch.no_grad():
+            for p in (*encoder.scales, *encoder.shifts):
+                p.add_(0.3 * torch.randn(p.shape, generator=torch.Generator().manual_seed(len(p))))
+        results.append(trained(trunk, encoder, looks(kinds, images), counts, dropout))
+    for emulated, reference in zip(*results):
+        assert emulated.isfinite().all()
+        assert (emulated - reference).norm() <= 3e-6 * reference.norm() + 1e-7, (emulated.shape, (emulated - reference).norm(), reference.norm())
+
+
+def test_its_masks_are_those_of_the_cpu(pair):
+    key = torch.from_numpy(keyed.words_of((3, "dropout", 7, 1, 0)).astype(np.int64))
+    assert torch.equal(pair[0].library.masks(key, 1000, 6554), pair[1].library.masks(key, 1000, 6554))
+
+
+def test_a_run_that_diverges_harms_no_other(pair):
+    protocol, streams = Protocol(channels=pair[0].widths), looks("g", 5)
+    whole, alone = Encoder([0, 1], protocol), Encoder([1], protocol)
+    with torch.no_grad():
+        whole.convolutions[1][0] = torch.nan
+    both, one = trained(pair[0], whole, streams, [2], True), trained(pair[0], alone, streams, [1], True)
+    assert not both[0][0].isfinite().any()
+    torch.testing.assert_close([a[1] for a in both], [b[0] for b in one], rtol=1e-5, atol=1e-5)  # the last layer is PyTorch's
