@@ -27,18 +27,20 @@ from .encoder import feature_sizes
 from .engine.checkpoint import read_checkpoint, write_checkpoint
 from .engine.device import is_accelerator, reproducible, resolve_device, resolve_precision, tune_cpu_memory
 from .engine.embedding import embed, for_discriminator
+from .engine.graph import StepGraph
 from .engine.groups import Group, groups_of
 from .engine.native import CHOICES, Unavailable, switched
 from .engine.networks import Networks
 from .engine.provenance import SOURCES, machine
 from .engine.recorder import TemperatureRecorder, traces_of
-from .engine.streams import Streams, stream_of
+from .engine.streams import Inputs, Streams, stream_of
 from .engine.trunk import Trunk, supported
 from .losses import annealed, same_domain
 from .methods import ALL_METHODS, Batch
 from .traces import Trace
 
 CHECKPOINT_SECONDS = 15.0
+UNRECORDED = "queued operator by operator"
 
 
 class Interrupted(Exception):
@@ -126,6 +128,8 @@ class Stack:
         self.keys = [run.key for run in self.runs]
         self.machine = self._machine()
         self.epoch, self.seconds = 0, 0.0
+        self.warm = False
+        self.graph: StepGraph | str | None = None if self._may_be_recorded() else UNRECORDED
         self.losses: list[Tensor] = []
         self.recorder = TemperatureRecorder(self.runs, self.streams.num_domains, self.device) if record else None
 
@@ -196,15 +200,20 @@ class Stack:
             dann_features=p.dann_features,
         )
 
+    def _may_be_recorded(self) -> bool:
+        """Whether a step can be a `StepGraph`: on a GPU with the trunk, if the host decides nothing within a step."""
+        p = self.protocol
+        anneals = p.dann_schedule != "constant" and len(self.adversary[0])
+        return self.trunk is not None and is_accelerator(self.device) and p.drop_last and not anneals and all(g.discriminator != "batch" for g in self.groups)
+
     def step(self, number: int, posteriors: dict) -> Tensor:
         """One training step: one batch of every stream, one update of every run. Returns the losses [R]."""
+        return self._step(self.streams.inputs(number, self.epoch), posteriors)
+
+    def _step(self, inputs: Inputs, posteriors: dict) -> Tensor:
         with reproducible(self.device):
-            data, size = self.streams, self.protocol.batch_size
-            place = slice(number * size, (number + 1) * size)
-            index, host = data.order[:, place], data.host_order[:, place]
-            images = data.step_views(index, host)
-            masks = data.dropout_masks(2 * index.shape[1], self.epoch, number)
-            z, z_pos = self.encoder.project(self.encoder(images, self.counts, masks)).chunk(2, 1)
+            data, index = self.streams, inputs.index
+            z, z_pos = self.encoder.project(self.encoder(inputs.images, self.counts, inputs.masks)).chunk(2, 1)
             domains, places = data.domains.gather(1, index)[self.stream_of_run], index[self.stream_of_run]
 
             losses = z.new_zeros(len(self.runs))
@@ -231,16 +240,34 @@ class Stack:
         self.encoder.train()
         posteriors = self.posteriors()
         steps = self.streams.steps
+        if self.graph is None and self.warm:
+            self.graph = self._recorded(posteriors)
+        if isinstance(self.graph, StepGraph):
+            self.graph.begin(posteriors)
         total = torch.zeros(len(self.runs), device=self.device)
         for number in range(steps):
             if should_stop():
                 raise Interrupted
-            total += self.step(number, posteriors)
+            if isinstance(self.graph, StepGraph):
+                total += self.graph(self.streams.inputs(number, self.epoch))
+            else:
+                total += self.step(number, posteriors)
+        self.warm = True
         self.losses.append(total / steps)
         if self.recorder is not None:
             self.recorder.end_epoch()
         self.epoch += 1
         self.seconds += time.perf_counter() - began
+
+    def _recorded(self, posteriors: dict) -> StepGraph | str:
+        """The step as a graph, or why there is none."""
+        try:
+            return StepGraph(self._step, self.streams.inputs(0, self.epoch), posteriors, self.networks.optimizers)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            warnings.warn(f"steps are not recorded as a CUDA graph: {str(error).strip().partition(chr(10))[0]}", stacklevel=3)
+            return UNRECORDED
 
     def state(self) -> dict[str, Any]:
         """Copies of everything that training depends on."""

@@ -74,25 +74,42 @@ template <int BLOCK> struct Shape {
   static constexpr int ENTERING = SPAN * PITCH, DY = (SIDE + 1) * DPITCH;
 };
 
+// store(i, load(i)) for all i below TOTAL, shared out among threads. Each starts AHEAD loads before it waits for the first.
+template <int TOTAL, int AHEAD, class Load, class Store> __device__ inline void staged(Load load, Store store) {
+#pragma unroll 1
+  for (int base = threadIdx.x; base < TOTAL; base += THREADS * AHEAD) {
+    decltype(load(0)) loaded[AHEAD];
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++)
+      if (base + k * THREADS < TOTAL) loaded[k] = load(base + k * THREADS);
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++)
+      if (base + k * THREADS < TOTAL) store(base + k * THREADS, loaded[k]);
+  }
+}
+
 // --- what enters a convolution ------------------------------------------------------------------------------------------------
 
-// Load images `b0` and following into planes [slot][COLORS][29][30]; for gray ones make weights [slot][9][FIRST] of each. Ends without a barrier.
-template <int COLORS> __device__ void load_images(const Call& call, int64_t r, int64_t b0, int slots, float* planes, float* weights) {
-  constexpr int N = 29 * 29;
-  for (int i = threadIdx.x; i < slots * N * COLORS; i += THREADS) {
-    const int slot = i / (N * COLORS), rest = i % (N * COLORS), pixel = rest / COLORS, c = rest % COLORS;
-    const float v = b0 + slot < call.images ? call.input[(b0 + slot) * N * COLORS + rest] : 0.f;
-    planes[(slot * COLORS + c) * PLANE + pixel / 29 * 30 + pixel % 29] = v;
+// Load images `b0` and following into planes [slot][COLORS][29][30]; for gray ones make weights [slot][9][FIRST] of each. Ends without a
+// barrier. Past the last image, here and below, the last is taken: nothing of it counts.
+template <int COLORS, int SLOTS> __device__ inline void load_images(const Call& call, int64_t r, int64_t b0, float* planes, float* weights) {
+  constexpr int N = 29 * 29 * COLORS;
+  const int last = int(call.images - 1 - b0);
+  staged<SLOTS * N, 9>([&](int i) { return call.input[(b0 + least(i / N, last)) * N + i % N]; },
+                       [&](int i, float v) {
+                         const int pixel = i % N / COLORS, c = i % COLORS;
+                         planes[(i / N * COLORS + c) * PLANE + pixel / 29 * 30 + pixel % 29] = v;
+                       });
+  if (COLORS == 1) {
+    const float* w = call.weight[0] + r * TAPS * 3 * FIRST;
+    staged<SLOTS * TAPS * FIRST, 5>(
+        [&](int i) {
+          const float* tint = call.tint + (b0 + least(i / (TAPS * FIRST), last)) * 3;
+          const float* k = w + i / FIRST % TAPS * 3 * FIRST + i % FIRST;
+          return tint[0] * k[0] + tint[1] * k[FIRST] + tint[2] * k[2 * FIRST];
+        },
+        [&](int i, float v) { weights[i] = v; });
   }
-  const float* w = call.weight[0] + r * TAPS * 3 * FIRST;
-  if (COLORS == 1)
-    for (int i = threadIdx.x; i < slots * TAPS * FIRST; i += THREADS) {
-      const int slot = i / (TAPS * FIRST), tap = i / FIRST % TAPS, co = i % FIRST;
-      float sum = 0;
-      if (b0 + slot < call.images)
-        for (int c = 0; c < 3; c++) sum += call.tint[(b0 + slot) * 3 + c] * w[(tap * 3 + c) * FIRST + co];
-      weights[i] = sum;
-    }
 }
 
 // The first block of `slots` images from their planes, into `in` [slot][15][PITCH]. A thread has half a row of 8 channels.
@@ -142,21 +159,31 @@ template <int COLORS> __device__ void first_block(const Call& call, int64_t r, i
   }
 }
 
-// Norm, mask and ReLU of block FROM_BLOCK of `slots` images, into `in` with the pitch of the block after it.
-template <int FROM_BLOCK> __device__ void activate(const Call& call, int64_t r, int64_t b0, int slots, float* in) {
+struct Seen {
+  float4 y;
+  uint32_t kept;
+};
+
+// Norm, mask and ReLU of block FROM_BLOCK of SLOTS images, into `in` with the pitch of the block after it.
+template <int FROM_BLOCK, int SLOTS, int AHEAD> __device__ inline void activate(const Call& call, int64_t r, int64_t b0, float* in) {
   using S = Shape<FROM_BLOCK + 1>;
   constexpr int W = S::CIN, N = S::FROM * S::FROM * W / 4;
   const float* norm = call.norm[FROM_BLOCK] + r * 5 * W;
-  for (int i = threadIdx.x; i < slots * N; i += THREADS) {
-    const int slot = i / N, at = i % N * 4, pixel = at / W, c = at % W;
-    if (b0 + slot >= call.images) continue;
-    const float4 y = four(call.map[FROM_BLOCK] + (r * call.images + b0 + slot) * area(FROM_BLOCK) + at);
-    const float4 scale = four(norm + c), shift = four(norm + W + c);
-    const uint32_t kept = call.mask[FROM_BLOCK][((b0 + slot) * area(FROM_BLOCK) + at) / 16] >> (c % 16);
-    four(in + slot * S::ENTERING + (pixel / S::FROM + 1) * S::PITCH + (pixel % S::FROM + 1) * W + c) =
-        make_float4(positive(y.x * scale.x + shift.x, kept & 1), positive(y.y * scale.y + shift.y, kept & 2),
-                    positive(y.z * scale.z + shift.z, kept & 4), positive(y.w * scale.w + shift.w, kept & 8));
-  }
+  const int last = int(call.images - 1 - b0);
+  staged<SLOTS * N, AHEAD>(
+      [&](int i) {
+        const int64_t b = b0 + least(i / N, last);
+        const int at = i % N * 4;
+        return Seen{four(call.map[FROM_BLOCK] + (r * call.images + b) * area(FROM_BLOCK) + at), uint32_t(call.mask[FROM_BLOCK][(b * area(FROM_BLOCK) + at) / 16])};
+      },
+      [&](int i, Seen seen) {
+        const int at = i % N * 4, pixel = at / W, c = at % W;
+        const float4 y = seen.y, scale = four(norm + c), shift = four(norm + W + c);
+        const uint32_t kept = seen.kept >> (c % 16);
+        four(in + i / N * S::ENTERING + (pixel / S::FROM + 1) * S::PITCH + (pixel % S::FROM + 1) * W + c) =
+            make_float4(positive(y.x * scale.x + shift.x, kept & 1), positive(y.y * scale.y + shift.y, kept & 2),
+                        positive(y.z * scale.z + shift.z, kept & 4), positive(y.w * scale.w + shift.w, kept & 8));
+      });
 }
 
 // --- forward --------------------------------------------------------------------------------------------------------------------
@@ -179,22 +206,24 @@ template <int BLOCK, int COLORS, bool SUMS> __global__ void __launch_bounds__(TH
   const int t = threadIdx.x, quarter = t % 4, group = t / 4 % S::GROUPS, rows = t / 4 / S::GROUPS % S::ROW_GROUPS;
   const bool mine = t < I * S::PER_IMAGE;
   const int slot = mine ? t / S::PER_IMAGE : 0;
-  for (int i = t; i < I * S::ENTERING; i += THREADS) in[i] = 0;
-  for (int i = t; i < TAPS * S::CIN * S::COUT; i += THREADS) {
-    const int tap = i / (S::CIN * S::COUT), ci = i / S::COUT % S::CIN, co = i % S::COUT;
-    w[(tap * 4 + ci / S::QUARTER) * S::QUARTER_WEIGHTS + ci % S::QUARTER * S::COUT + co] = call.weight[BLOCK][r * TAPS * S::CIN * S::COUT + i];
-  }
+  for (int i = t; i < I * S::ENTERING / 4; i += THREADS) four(in + 4 * i) = make_float4(0, 0, 0, 0);
+  const float* given = call.weight[BLOCK] + r * TAPS * S::CIN * S::COUT;
+  staged<TAPS * S::CIN * S::COUT / 4, 5>([&](int i) { return four(given + 4 * i); },
+                                         [&](int i, float4 v) {
+                                           const int tap = 4 * i / (S::CIN * S::COUT), ci = 4 * i / S::COUT % S::CIN, co = 4 * i % S::COUT;
+                                           four(w + (tap * 4 + ci / S::QUARTER) * S::QUARTER_WEIGHTS + ci % S::QUARTER * S::COUT + co) = v;
+                                         });
   if (BLOCK == 1 && COLORS == 3)
     for (int i = t; i < 3 * TAPS * FIRST; i += THREADS) weights[i] = call.weight[0][r * 3 * TAPS * FIRST + i];
   float sum[4] = {}, square[4] = {};
   for (int64_t b0 = chunk * CHUNK; b0 < end; b0 += I) {
     __syncthreads();
     if constexpr (BLOCK == 1) {
-      load_images<COLORS>(call, r, b0, I, planes, weights);
+      load_images<COLORS, I>(call, r, b0, planes, weights);
       __syncthreads();
       first_block<COLORS>(call, r, b0, I, planes, weights, in);
     } else {
-      activate<BLOCK - 1>(call, r, b0, I, in);
+      activate<BLOCK - 1, I, 7>(call, r, b0, in);
     }
     __syncthreads();
     float acc[P][16];
@@ -340,6 +369,10 @@ template <int BLOCK> __global__ void dnorm_kernel(Call call) {
   }
 }
 
+struct Gradient {
+  float4 g, z, out;
+};
+
 template <int BLOCK, int COLORS> constexpr int backward_memory() {
   using S = Shape<BLOCK>;
   constexpr int I = S::BACK_AT_ONCE, REDUCED = BLOCK == 1 ? I * 7 * (FIRST / 4) * 36 : 0, WEIGHTS = S::TILES * S::SPLITS * 96;
@@ -359,8 +392,9 @@ template <int BLOCK, int COLORS> __global__ void __launch_bounds__(THREADS) back
   float *planes = e + W, *weights = planes + (I * COLORS * PLANE + 3) / 4 * 4;
   const int64_t r = blockIdx.y, chunk = blockIdx.x, end = chunk * CHUNK + CHUNK < call.images ? chunk * CHUNK + CHUNK : call.images;
   const int t = threadIdx.x;
-  for (int i = t; i < I * S::ENTERING; i += THREADS) in[i] = 0;
-  for (int i = t; i < TAPS * BEFORE * W; i += THREADS) turned[i] = call.turned[BLOCK][r * TAPS * BEFORE * W + i];
+  for (int i = t; i < I * S::ENTERING / 4; i += THREADS) four(in + 4 * i) = make_float4(0, 0, 0, 0);
+  const float* given = call.turned[BLOCK] + r * TAPS * BEFORE * W;
+  staged<TAPS * BEFORE * W / 4, 5>([&](int i) { return four(given + 4 * i); }, [&](int i, float4 v) { four(turned + 4 * i) = v; });
   if (BLOCK == 1 && COLORS == 3)
     for (int i = t; i < 3 * TAPS * FIRST; i += THREADS) weights[i] = call.weight[0][r * 3 * TAPS * FIRST + i];
   for (int c = t; c < W; c += THREADS) {  // through the norm: dy = a g + d y + e
@@ -381,29 +415,34 @@ template <int BLOCK, int COLORS> __global__ void __launch_bounds__(THREADS) back
 
   for (int64_t b0 = chunk * CHUNK; b0 < end; b0 += I) {
     __syncthreads();
-    for (int i = t; i < I * (S::SIDE + 1) * (S::SIDE + 1) * W / 4; i += THREADS) {
-      const int place = i / ((S::SIDE + 1) * (S::SIDE + 1) * W / 4), at = i % ((S::SIDE + 1) * (S::SIDE + 1) * W / 4) * 4;
-      const int c = at % W, col = at / W % (S::SIDE + 1), row = at / W / (S::SIDE + 1);
-      float4 v = make_float4(0, 0, 0, 0);
-      if (b0 + place < end && row < S::SIDE && col < S::SIDE) {
-        const int64_t from = (r * call.images + b0 + place) * area(BLOCK) + (row * S::SIDE + col) * W + c;
-        float4 g = four((BLOCK == BLOCKS - 1 ? call.dout : call.dmap[BLOCK]) + from);
-        if (BLOCK == BLOCKS - 1) {
-          const float4 out = four(call.out + from);
-          g = make_float4(out.x > 0 ? g.x : 0, out.y > 0 ? g.y : 0, out.z > 0 ? g.z : 0, out.w > 0 ? g.w : 0);
-        }
-        const float4 z = four(call.map[BLOCK] + from);
-        v = make_float4(a[c] * g.x + d[c] * z.x + e[c], a[c + 1] * g.y + d[c + 1] * z.y + e[c + 1], a[c + 2] * g.z + d[c + 2] * z.z + e[c + 2],
-                        a[c + 3] * g.w + d[c + 3] * z.w + e[c + 3]);
-      }
-      four(dy + place * S::DY + row * S::DPITCH + col * W + c) = v;
+    for (int i = t; i < I * (2 * S::SIDE + 1) * W / 4; i += THREADS) {  // a row and a column of zeros after it
+      const int at = i % ((2 * S::SIDE + 1) * W / 4), pixel = at / (W / 4), c = at % (W / 4) * 4;
+      const int row = pixel <= S::SIDE ? S::SIDE : pixel - S::SIDE - 1, col = pixel <= S::SIDE ? pixel : S::SIDE;
+      four(dy + i / ((2 * S::SIDE + 1) * W / 4) * S::DY + row * S::DPITCH + col * W + c) = make_float4(0, 0, 0, 0);
     }
+    constexpr int N = S::SIDE * S::SIDE * W / 4;
+    constexpr bool TOP = BLOCK == BLOCKS - 1;
+    const int ours = int(end - b0);
+    staged<I * N, 3>(
+        [&](int i) {
+          const int64_t from = (r * call.images + b0 + least(i / N, ours - 1)) * area(BLOCK) + i % N * 4;
+          const float4 g = four((TOP ? call.dout : call.dmap[BLOCK]) + from);
+          return Gradient{g, four(call.map[BLOCK] + from), TOP ? four(call.out + from) : g};
+        },
+        [&](int i, Gradient seen) {
+          const int at = i % N * 4, c = at % W, col = at / W % S::SIDE, row = at / W / S::SIDE;
+          float4 g = seen.g, z = seen.z, out = seen.out;
+          if (TOP) g = make_float4(out.x > 0 ? g.x : 0, out.y > 0 ? g.y : 0, out.z > 0 ? g.z : 0, out.w > 0 ? g.w : 0);
+          const float4 k = four(a + c), l = four(d + c), m = four(e + c);
+          g = make_float4(k.x * g.x + l.x * z.x + m.x, k.y * g.y + l.y * z.y + m.y, k.z * g.z + l.z * z.z + m.z, k.w * g.w + l.w * z.w + m.w);
+          four(dy + i / N * S::DY + row * S::DPITCH + col * W + c) = i / N < ours ? g : make_float4(0, 0, 0, 0);
+        });
     if constexpr (BLOCK == 1) {
-      load_images<COLORS>(call, r, b0, I, planes, weights);
+      load_images<COLORS, I>(call, r, b0, planes, weights);
       __syncthreads();
       first_block<COLORS>(call, r, b0, I, planes, weights, in);
     } else {
-      activate<BLOCK - 1>(call, r, b0, I, in);
+      activate<BLOCK - 1, I, 4>(call, r, b0, in);
     }
     __syncthreads();
 
@@ -465,7 +504,11 @@ template <int BLOCK, int COLORS> __global__ void __launch_bounds__(THREADS) back
         if (row < S::FROM) {
           float mean[4] = {};
           if (BLOCK > 1) take(mean, 0, call.norm[BLOCK - 1] + (r * 5 + 2) * BEFORE + back4);
-          const int64_t to = ((r * call.images + b) * S::FROM + row) * S::FROM * BEFORE + back4;
+          const int64_t to = ((r * call.images + (b < end ? b : end - 1)) * S::FROM + row) * S::FROM * BEFORE + back4;
+          float4 untouched[BLOCK > 1 ? S::FROM : 1];
+          if (BLOCK > 1)
+#pragma unroll
+            for (int x = 0; x < S::FROM; x++) untouched[BLOCK > 1 ? x : 0] = four(call.map[BLOCK - 1] + to + x * BEFORE);
 #pragma unroll
           for (int x = 0; x < S::FROM; x++) {
             float* z = in + slot * S::ENTERING + (row + 1) * S::PITCH + (x + 1) * BEFORE + back4;
@@ -477,9 +520,9 @@ template <int BLOCK, int COLORS> __global__ void __launch_bounds__(THREADS) back
             }
             if (BLOCK == 1) {
               four(z) = make_float4(g[0], g[1], g[2], g[3]);
-            } else if (b < end) {
-              four(call.dmap[BLOCK - 1] + to + x * BEFORE) = make_float4(g[0], g[1], g[2], g[3]);
-              const float4 before = four(call.map[BLOCK - 1] + to + x * BEFORE);
+            } else {
+              if (b < end) four(call.dmap[BLOCK - 1] + to + x * BEFORE) = make_float4(g[0], g[1], g[2], g[3]);
+              const float4 before = untouched[BLOCK > 1 ? x : 0];
               along[0] += g[0] * (before.x - mean[0]), along[1] += g[1] * (before.y - mean[1]);
               along[2] += g[2] * (before.z - mean[2]), along[3] += g[3] * (before.w - mean[3]);
             }
@@ -572,8 +615,10 @@ __global__ void gather_kernel(Call call) {
 // --- dropout masks ------------------------------------------------------------------------------------------------------------------
 
 // Bit j of word i: whether draw 16 i + j of `keyed.bits16` is at least `below` (Philox 4x64; Salmon et al. 2011).
-__global__ void __launch_bounds__(THREADS) masks_kernel(uint64_t key0, uint64_t key1, int64_t words, uint32_t below, uint16_t* out) {
+__global__ void __launch_bounds__(THREADS) masks_kernel(const uint64_t* keys, int64_t words, uint32_t below, uint16_t* out) {
   constexpr uint64_t M0 = 0xD2E7470EE14C6C93, M1 = 0xCA5A826395121157, WEYL0 = 0x9E3779B97F4A7C15, WEYL1 = 0xBB67AE8584CAA73B;
+  const uint64_t key0 = keys[2 * blockIdx.y], key1 = keys[2 * blockIdx.y + 1];
+  out += blockIdx.y * words;
   for (int64_t i = int64_t(blockIdx.x) * THREADS + threadIdx.x; i < words; i += int64_t(gridDim.x) * THREADS) {
     uint64_t a = uint64_t(i) + 1, b = 0, c = 0, d = 0, k0 = key0, k1 = key1;
     for (int round = 0; round < 10; round++, k0 += WEYL0, k1 += WEYL1) {
@@ -628,7 +673,7 @@ INTERFACE int32_t dtcl_backward(const Call* call, void* stream) {
   LAUNCH((gather_kernel), (Grid{(gradients(BLOCKS) + THREADS - 1) / THREADS, call->runs}), 0, stream, *call);
   return last_status();
 }
-INTERFACE int32_t dtcl_masks(uint64_t key0, uint64_t key1, int64_t words, uint32_t below, uint16_t* out, void* stream) {
-  LAUNCH((masks_kernel), (Grid{least((words + THREADS - 1) / THREADS, 4096), 1}), 0, stream, key0, key1, words, below, out);
+INTERFACE int32_t dtcl_masks(const uint64_t* keys, int64_t count, int64_t words, uint32_t below, uint16_t* out, void* stream) {
+  LAUNCH((masks_kernel), (Grid{least((words + THREADS - 1) / THREADS, 256), count}), 0, stream, keys, words, below, out);
   return last_status();
 }

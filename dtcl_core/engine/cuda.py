@@ -40,7 +40,7 @@ class CudaLibrary:
             raise Unavailable(f"what was compiled cannot be loaded ({error})") from None
         for function in self._code.values():
             function.argtypes = ctypes.POINTER(Call), POINTER
-        self._masks.argtypes = ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int64, ctypes.c_uint32, POINTER, POINTER
+        self._masks.argtypes = POINTER, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint32, POINTER, POINTER
 
     def _run(self, function: Any, *arguments: Any) -> None:
         """Queue work on the device's current stream; raises RuntimeError if CUDA refuses it."""
@@ -79,11 +79,12 @@ class CudaLibrary:
         wide = torch.cat([patches, torch.ones_like(patches[..., :1])], -1)
         return (patches.transpose(1, 2) @ wide).sum(0)
 
-    def masks(self, key: Tensor, words: int, below: int) -> Tensor:
-        """Dropout bits, int16 [words]; see `native.Library.masks`."""
-        first, second = (word % 2**64 for word in key.tolist())
-        out = torch.empty(words, dtype=torch.int16, device=self.device)
-        self._run(self._masks, first, second, words, below, pointer(out, (words,), torch.int16, self.device.type))
+    def masks(self, keys: Tensor, words: int, below: int) -> Tensor:
+        """Dropout bits, int16 [keys, words], for keys int64 [keys, 2] on the device; see `native.Library.masks`."""
+        out = torch.empty(len(keys), words, dtype=torch.int16, device=self.device)
+        kind = self.device.type
+        given, made = pointer(keys, (len(keys), 2), torch.int64, kind), pointer(out, (len(keys), words), torch.int16, kind)
+        self._run(self._masks, given, len(keys), words, below, made)
         return out
 
 

@@ -26,6 +26,8 @@ def embed(encoder: Encoder, streams: Streams, counts: Sequence[int], split: str,
     """
     which, counts = (range(len(counts)), counts) if group is None else (group.streams, group.counts)
     runs, size = None if group is None else group.runs, EMBED_BATCH
+    if encoder.trunk is not None and encoder.trunk.library.stores_maps:
+        size *= 3  # the first block is not stored, and launches cost more than numbers
     while True:
         try:
             chunks = zip(*(streams.clean_chunks(s, split, size) for s in which))

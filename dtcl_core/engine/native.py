@@ -159,15 +159,16 @@ class Library:
         )
         return out
 
-    def masks(self, key: Tensor, words: int, below: int) -> Tensor:
-        """Dropout bits, int16 [words]: bit j of word i says whether draw 16 i + j of `keyed.bits16` is at least `below`.
+    def masks(self, keys: Tensor, words: int, below: int) -> Tensor:
+        """Dropout bits, int16 [keys, words]: bit j of word i says whether draw 16 i + j of `keyed.bits16` is at least `below`.
 
-        `key` is the two words of the generator's key, int64 [2]. Raises ValueError for negative `words`, or `below` outside 0 ... 65535.
+        `keys` are the two words of each generator's key, int64 [keys, 2]. Raises ValueError for negative `words`, or `below` outside 0 ... 65535.
         """
         if words < 0 or not 0 <= below < 65536:
             raise ValueError(f"masks need 0 words or more and below in 0 ... 65535, got {words} and {below}.")
-        out = torch.empty(words, dtype=torch.int16)
-        self._masks(pointer(key, (2,), torch.int64), words, below, torch.get_num_threads(), out.data_ptr())
+        out = torch.empty(len(keys), words, dtype=torch.int16)
+        for key, drawn in zip(keys, out):
+            self._masks(pointer(key, (2,), torch.int64), words, below, torch.get_num_threads(), drawn.data_ptr())
         return out
 
     def views(self, gray: Tensor, index: Tensor, boxes: Tensor, sigmas: Tensor, kernel: int, border: int) -> Tensor:

@@ -22,7 +22,7 @@ from .device import is_accelerator, module_of
 NUMERIC_SOURCES = (
     "keyed", "data", "augment", "encoder", "losses", "logistic", "discriminator", "methods", "engine.streams",
     "engine.networks", "engine.groups", "engine.embedding", "pretrain", "evaluate", "engine.device", "engine.native",
-    "engine.trunk", "engine.cuda",
+    "engine.trunk", "engine.cuda", "engine.graph",
 )  # fmt: skip
 
 

@@ -38,6 +38,14 @@ def stream_of(run: Run) -> Stream:
     return Stream(run.seed, run.sigma, ALL_METHODS[run.method].jitter)
 
 
+class Inputs(NamedTuple):
+    """What a step sees: the images' places in the training set [V, B], the views of each stream, and its dropout masks by block."""
+
+    index: Tensor
+    images: list[Tensor | Tinted | Padded]
+    masks: list[list[Tensor]] | None
+
+
 class Streams:
     """The data of V streams on a device, and the views drawn for one epoch at a time.
 
@@ -79,6 +87,7 @@ class Streams:
         self._dropped_below = round(protocol.dropout * 65536)  # of the 16 bits drawn for a unit
         self._infinity = torch.tensor(torch.inf, device=device)
         self._kept: dict[tuple[int, int, int], Tensor] = {}
+        self._prepared: tuple[list[Any], list[list[Tensor]] | None] | None = None
         self._thread = ThreadPoolExecutor(1)
         self._ahead: dict[int, Future] = {}
 
@@ -103,6 +112,8 @@ class Streams:
             self._ahead = {epoch + 1: self._thread.submit(self._drawn, epoch + 1)}
             if self.trunk is None:
                 self._draw_dropout(epoch)
+            elif self.protocol.drop_last:
+                self._prepare(self.trunk, epoch)
 
     def _drawn(self, epoch: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, list]:
         """An epoch's orders [V, N], boxes [V, 2, N, 4], blurs [V, 2, N] and jitters, on the host."""
@@ -138,6 +149,36 @@ class Streams:
                     bits = keyed.bits16_on(self.device, count, keys)
                     self._kept[seed, epoch, block] = bits >= self._dropped_below
 
+    def _prepare(self, trunk: Trunk, epoch: int) -> None:
+        """Make the views and dropout masks of all steps of an epoch at once, for a trunk on a GPU."""
+        steps, size, seeds = self.steps, self.protocol.batch_size, {s.seed for s in self.streams}
+
+        def by_step(x: Tensor) -> Tensor:  # from [2 * steps * B, ...] to [steps, 2 * B, ...]
+            return x.unflatten(0, (2, steps, size)).transpose(0, 1).flatten(1, 2).contiguous()
+
+        looks = self.step_views(self.order[:, : steps * size], self.host_order[:, : steps * size])
+        images = [Padded.of(look) if isinstance(look, Tensor) else look for look in looks]
+        masks, kept = None, {}
+        if self.protocol.dropout:
+            for block, shape in enumerate(dropout_shapes(self.protocol)):
+                for seed in seeds:
+                    purposes = [(epoch, step) for step in range(steps)]
+                    kept[seed, block] = self._kept_bits(trunk, 2 * size, shape, seed, purposes, block)
+            masks = [[kept[s.seed, block] for s in self.streams] for block in range(len(self.protocol.channels))]
+        self._prepared = [type(look)(*map(by_step, look)) for look in images], masks
+
+    def inputs(self, number: int, epoch: int) -> Inputs:
+        """What step `number` of the drawn epoch sees."""
+        size = self.protocol.batch_size
+        place = slice(number * size, (number + 1) * size)
+        index = self.order[:, place]
+        if self._prepared is None:
+            images = self.step_views(index, self.host_order[:, place])
+            return Inputs(index, images, self.dropout_masks(2 * index.shape[1], epoch, number))
+        images, masks = self._prepared
+        seen = [type(look)(*(x[number] for x in look)) for look in images]
+        return Inputs(index, seen, masks and [[m[number] for m in block] for block in masks])
+
     def dropout_masks(self, count: int, *purpose: str | int) -> list[list[Tensor]] | None:
         """Dropout ceilings [count, side, side, channels] of each block and stream: 0 drops a unit, infinity keeps it; None without dropout.
 
@@ -150,7 +191,7 @@ class Streams:
         for seed in {s.seed for s in self.streams}:
             for block, shape in enumerate(shapes):
                 if self.trunk is not None:
-                    made[seed, block] = self._kept_bits(self.trunk, count, shape, seed, purpose, block)
+                    made[seed, block] = self._kept_bits(self.trunk, count, shape, seed, [purpose], block)[0]
                     continue
                 kept = self._kept_units(count * math.prod(shape), seed, purpose, block).view(count, *shape)
                 made[seed, block] = torch.where(kept, self._infinity, 0.0)
@@ -162,15 +203,15 @@ class Streams:
         count: int,
         shape: tuple[int, int, int],
         seed: int,
-        purpose: tuple[str | int, ...],
+        purposes: Sequence[tuple[str | int, ...]],
         block: int,
     ) -> Tensor:
-        """A block's dropout mask for the trunk, as bits: int16 [count, side * side * channels / 16]."""
-        key = torch.from_numpy(keyed.words_of((seed, "dropout", *purpose, block)).astype(np.int64))
-        bits = trunk.library.masks(key, count * math.prod(shape) // LANES, self._dropped_below)
+        """A block's dropout masks for the trunk, as bits: int16 [purposes, count, side * side * channels / 16]."""
+        keys = np.stack([keyed.words_of((seed, "dropout", *purpose, block)) for purpose in purposes]).astype(np.int64)
+        bits = trunk.library.masks(self.upload(keys), count * math.prod(shape) // LANES, self._dropped_below)
         area = trunk.areas[block] // LANES
-        bits = bits.view(count, -1, shape[-1] // LANES)  # [count, pixels, vectors]; one pixel for whole channels
-        return bits.expand(count, area * LANES // shape[-1], -1).reshape(count, area).contiguous()
+        bits = bits.view(len(keys), count, -1, shape[-1] // LANES)  # [.., pixels, vectors]; one pixel for whole channels
+        return bits.expand(-1, -1, area * LANES // shape[-1], -1).reshape(len(keys), count, area).contiguous()
 
     def _kept_units(self, count: int, seed: int, purpose: tuple[str | int, ...], block: int) -> Tensor:
         """Whether dropout keeps each of `count` units, bool [count]."""

@@ -45,6 +45,11 @@ class Padded(NamedTuple):
 
     padded: Tensor
 
+    @classmethod
+    def of(cls, images: Tensor) -> Padded:
+        """From images [B, 3, 28, 28]."""
+        return cls(F.pad(images.permute(0, 2, 3, 1), (0, 0, 1, 0, 1, 0)).contiguous())
+
 
 class Sight(NamedTuple):
     """What the runs of a stream share: padded images, their colours if they are gray, dropout masks, and the moments of the patches."""
@@ -103,7 +108,7 @@ class Trunk:
         else:
             if images.requires_grad:
                 raise ValueError("the trunk gives images no gradient; DTCL_TRUNK=pytorch does.")
-            padded, tint = F.pad(images.detach().permute(0, 2, 3, 1), (0, 0, 1, 0, 1, 0)).contiguous(), None
+            padded, tint = Padded.of(images.detach()).padded, None
         masks = self.masks(len(padded)) if masks is None else masks
         empty = torch.empty(0, dtype=torch.float64)
         if not moments:
@@ -182,13 +187,14 @@ class Trunk:
         kernels = [inner(w) * s[:, None, None] for w, s in zip(weights, scales)]
         shifts = [shift.contiguous() for shift in shifts]
         out = torch.empty(sum(counts), len(sights[0].padded), self.areas[-1], device=self.device)
+        # Norms with a scale of one, for a library that stores the convolutions' outputs before it adds the shifts.
+        norms = [torch.stack([torch.ones_like(s), s, s, s, s], 1) for s in shifts[1:] if self.library.stores_maps]
         for sight, part in zip(sights, parts(counts)):
             runs = part.stop - part.start
             room: dict[str, Any] = {}
-            if self.library.stores_maps:  # the norms then have a scale of one and these shifts
-                shape = (runs, len(sight.padded))
-                room["map"] = [None, *(out.new_empty(*shape, area) for area in self.areas[1:])]
-                room["norm"] = [None, *(torch.stack([torch.ones_like(s), s, s, s, s], 1)[part].contiguous() for s in shifts[1:])]
+            if norms:
+                room["map"] = [None, *(out.new_empty(runs, len(sight.padded), area) for area in self.areas[1:])]
+                room["norm"] = [None, *(norm[part] for norm in norms)]
             call = self.call(sight, runs, weight=[k[part] for k in kernels], shift=[s[part] for s in shifts], out=out[part], **room)
             self.library.infer(ctypes.byref(call))
         return out

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from dtcl_core import keyed
+from dtcl_core import keyed, pretrain
 from dtcl_core.config import Protocol
 from dtcl_core.encoder import Encoder, feature_sizes
-from dtcl_core.engine import cuda, native
+from dtcl_core.engine import cuda, graph, native, streams
 from dtcl_core.engine.trunk import Tinted, Trunk
+from dtcl_core.launch.selfcheck import one_of_each
 
 CPU = torch.device("cpu")
 
@@ -36,6 +37,10 @@ def pair(request, tmp_path_factory) -> tuple[Trunk, Trunk]:
     return Trunk(cuda.CudaLibrary(made, widths, "emulated", CPU), sides), Trunk(reference, sides)
 
 
+def keys(*purposes: tuple) -> torch.Tensor:
+    return torch.from_numpy(np.stack([keyed.words_of(purpose) for purpose in purposes]).astype(np.int64))
+
+
 def looks(kinds: str, images: int) -> list:
     """Streams of images, gray with a colour each ("g") or in colour ("c")."""
     torch.manual_seed(2)
@@ -54,8 +59,7 @@ def trained(trunk: Trunk, encoder: Encoder, streams: list, counts: list[int], dr
     images = len(streams[0][0] if isinstance(streams[0], Tinted) else streams[0])
     masks = None
     if dropout:
-        key = torch.from_numpy(keyed.words_of((0, "dropout")).astype(np.int64))
-        masks = [[trunk.library.masks(key, images * area // 16, 20000).view(images, -1)] * len(counts) for area in trunk.areas]
+        masks = [[trunk.library.masks(keys((0, "dropout")), images * area // 16, 20000).view(images, -1)] * len(counts) for area in trunk.areas]
     z = encoder(streams, counts, masks)
     (z * torch.randn(z.shape[1:], generator=torch.Generator().manual_seed(1))).sum().backward()
     found = [z.detach(), *(p.grad.clone() for p in encoder.parameters()), *(b.clone() for b in encoder.buffers())]
@@ -80,8 +84,8 @@ def test_it_computes_what_the_trunk_for_cpus_does(pair, kinds, counts, images, d
 
 
 def test_its_masks_are_those_of_the_cpu(pair):
-    key = torch.from_numpy(keyed.words_of((3, "dropout", 7, 1, 0)).astype(np.int64))
-    assert torch.equal(pair[0].library.masks(key, 1000, 6554), pair[1].library.masks(key, 1000, 6554))
+    some = keys((3, "dropout", 7, 1, 0), (4, "dropout"))
+    assert torch.equal(pair[0].library.masks(some, 1000, 6554), pair[1].library.masks(some, 1000, 6554))
 
 
 def test_a_run_that_diverges_harms_no_other(pair):
@@ -92,3 +96,43 @@ def test_a_run_that_diverges_harms_no_other(pair):
     both, one = trained(pair[0], whole, streams, [2], True), trained(pair[0], alone, streams, [1], True)
     assert not both[0][0].isfinite().any()
     torch.testing.assert_close([a[1] for a in both], [b[0] for b in one], rtol=1e-5, atol=1e-5)  # the last layer is PyTorch's
+
+
+@pytest.mark.parametrize("inputs", ["clean", "augmented"])
+def test_a_stack_on_a_gpu_sees_and_does_what_one_on_a_cpu_does(pair, monkeypatch, inputs):
+    """All views and masks of an epoch are made at once, and steps from the second epoch on are replayed."""
+    emulated, _ = pair
+    if len(emulated.widths) != 2:
+        pytest.skip("one shape is enough, and this one is fast")
+    views = {"discriminator_inputs": inputs, "discriminator_mode": "train" if inputs == "augmented" else "eval"}
+    sizes = (200, 50, 50, 50)
+    protocol = Protocol(channels=emulated.widths, split_sizes=sizes, batch_size=60, epochs=2, dropout=0.2, **views)
+    runs = [run for run in one_of_each(protocol) if run.discriminator != "batch"]
+    expected = pretrain.train(runs, "cpu", trunk="native")
+    recorded = []
+
+    class Graph(graph.StepGraph):
+        def __init__(self, step, inputs, posteriors, optimizers):
+            self.step, self.inputs = step, graph.copy_of(inputs)
+            self.places, self.posteriors = graph.tensors_in(self.inputs), dict(posteriors)
+            self.settings = self.rates = []
+            recorded.append(self)
+
+        def begin(self, posteriors):
+            self.posteriors = posteriors
+
+        def __call__(self, inputs):
+            assert [x.shape for x in graph.tensors_in(inputs)] == [x.shape for x in self.places]
+            torch._foreach_copy_(self.places, graph.tensors_in(inputs))
+            return self.step(self.inputs, self.posteriors)
+
+    monkeypatch.setattr(pretrain, "choose_trunk", lambda *_: (emulated, "the trunk for GPUs"))
+    monkeypatch.setattr(pretrain, "StepGraph", Graph)
+    monkeypatch.setattr(streams, "is_accelerator", lambda device: True)
+    monkeypatch.setattr(pretrain.Stack, "_may_be_recorded", lambda self: True)
+    found = pretrain.train(runs, "cpu")
+    assert len(recorded) == 1
+    assert found.runs == expected.runs
+    for ours, theirs in zip(found.losses, expected.losses):
+        torch.testing.assert_close(ours, theirs, rtol=2e-3, atol=2e-3)
+    torch.testing.assert_close(found.losses[0], expected.losses[0], rtol=1e-5, atol=1e-5)
