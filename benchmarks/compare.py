@@ -150,7 +150,7 @@ def main(arguments: list[str] | None = None) -> None:
     device, protocol = resolve_device(options.device), Protocol()
     checked_number("--rounds", options.rounds, 1, integer=True)
     check_writable(options.out, "figures")
-    precision = resolve_precision(options.precision, device)
+    precision = resolve_precision(options.precision)
     tune_cpu_memory()  # for every contender alike
 
     named = listed_numbers(options.stacks or STACKS[device.type])

@@ -110,7 +110,7 @@ class Stack:
         if len({shape_of(run) for run in runs}) > 1:
             raise ValueError("the runs of a stack must share protocol, projector and projector_dim.")
         self.device = resolve_device(device)
-        self.precision = resolve_precision(precision, self.device)
+        self.precision = resolve_precision(precision)
         if not is_accelerator(self.device):
             tune_cpu_memory()
         self.runs = sorted(runs, key=lambda run: (stream_of(run), list(ALL_METHODS).index(run.method)))

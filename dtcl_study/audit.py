@@ -88,7 +88,7 @@ def retrained(
             print(f"Training {what} on {device} again: {progress.total} run-epochs.", flush=True)
         for rows, runs in zip(stacks, asked):
             before = rows[0]["provenance"]
-            precision = resolve_precision(before["precision"] if before["device"] == device.type else "auto", device)
+            precision = resolve_precision(before["precision"] if before["device"] == device.type else "auto")
             told: dict[str, Any] = {"should_stop": should_stop, "on_epoch": progress.epoch}
             stack = pretrain.train(trainings(runs), device, precision=precision, **told)
             for row, again in zip(rows, make_rows(stack, evaluate.measure(stack, runs), runs)):

@@ -105,7 +105,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         "--epochs": {"type": int, "help": "epochs (default: the preset's)"},
         "--shard": {"type": shard, "metavar": "I/N", "help": "do only part I (from 0) of N, as in a job array"},
         "--time-limit": {"type": positive(float), "metavar": "SECONDS", "help": "stop cleanly after this long"},
-        "--precision": {"default": "auto", "help": "auto, float32 or bfloat16 (default: bfloat16 on a GPU good at it, else float32)"},
+        "--precision": {"default": "auto", "help": "auto, float32 or bfloat16 (default: float32)"},
         "--launcher": {"type": one_of("launcher", LAUNCHERS), "default": "local", "help": "local, or ray for a cluster (default: local)"},
         "--stack-size": {"type": positive(int), "help": "most runs trained at once (default: what suits the device)"},
         "--results": store,

@@ -124,6 +124,8 @@ def load(widths: tuple[int, ...], device: torch.device) -> CudaLibrary:
     """The library for an encoder's widths on a GPU, compiled at the first call; raises Unavailable with the reason if there can be none."""
     if switched() == "pytorch":
         raise Unavailable("DTCL_TRUNK=pytorch")
+    if not torch.cuda.is_available():
+        raise Unavailable("PyTorch finds no GPU here")
     if not 2 <= len(widths) <= 4 or any(width % LANES for width in widths) or max(widths) > 64 or widths[0] > WIDEST_FIRST:
         raise Unavailable(f"it takes two to four blocks with channels in multiples of {LANES}, the first at most {WIDEST_FIRST}, not {list(widths)}")
     index = torch.cuda.current_device() if device.index is None else device.index

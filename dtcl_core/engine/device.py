@@ -65,17 +65,12 @@ def check_precision_name(precision: str) -> str:
     return precision
 
 
-def resolve_precision(precision: str, device: torch.device) -> str:
-    """The precision of convolutions, "float32" or "bfloat16"; for "auto", the one that suits the device. Others raise ValueError.
+def resolve_precision(precision: str) -> str:
+    """The precision of convolutions, "float32" or "bfloat16"; for "auto" float32, in which all rows can be compared and our own code computes.
 
-    "auto" gives bfloat16 on a GPU with matrix units for it (compute capability 8.0 on) and float32 on every CPU. All CPU rows of an
-    experiment then have one precision, and the trunk for CPUs applies, which computes in float32 and is faster.
+    Raises ValueError for another name.
     """
-    if check_precision_name(precision) != "auto":
-        return precision
-    if is_accelerator(device):
-        return "bfloat16" if module_of(device).get_device_capability(device) >= (8, 0) else "float32"
-    return "float32"
+    return "float32" if check_precision_name(precision) == "auto" else precision
 
 
 def reproducible(device: torch.device) -> AbstractContextManager:

@@ -98,7 +98,7 @@ def compute(
         raise ValueError(f"device {device!r} was asked for, but the Ray cluster has no GPU.")
     kind = device.partition(":")[0]  # Ray picks which GPU
     if kind == "cpu":
-        precision = resolve_precision(precision, torch.device("cpu"))
+        precision = resolve_precision(precision)
     size = stack_size or (local.CPU_STACK if kind == "cpu" else local.GPU_STACK)
     stacks = local.missing_stacks(runs, store, torch.device(kind), precision, size, record)
     if not stacks:

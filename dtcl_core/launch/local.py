@@ -143,7 +143,7 @@ def pace_of(rows: Iterable[dict[str, Any]], device: torch.device) -> Pace:
     Rows of the same processor, threads and path (trunk or PyTorch's operators, and precision) as training here would have
     decide; if there are none, all rows of that kind of device do. The times are None if no row tells.
     """
-    precision = resolve_precision("auto", device)
+    precision = resolve_precision("auto")
     trunk, path = pretrain.choose_trunk(Protocol(), device, precision)
     here = {name: machine(device)[name] for name in ("device_name", "threads")} | {"precision": precision}
 
@@ -280,7 +280,7 @@ def compute(
     """
     store = store or Store()
     where = resolve_device(device)
-    precision = resolve_precision(precision, where)
+    precision = resolve_precision(precision)
     stacks = missing_stacks(runs, store, where, precision, stack_size, record)
     if not stacks:
         return 0

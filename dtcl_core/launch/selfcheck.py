@@ -140,7 +140,7 @@ def check(
         say: takes each line.
     """
     where = resolve_device(device)
-    precision, wrong, measured = resolve_precision("auto", where), [], (0, 0.0)
+    precision, wrong, measured = resolve_precision("auto"), [], (0, 0.0)
 
     def look(name: str, inspect: Callable[..., Finding], *arguments: Any) -> None:
         try:

@@ -441,7 +441,7 @@ def test_a_library_that_was_damaged_works_again(fresh, tmp_path, monkeypatch):
     path, _ = native.compiled(WIDTHS)
     with path.open("r+b") as file:
         file.truncate(path.stat().st_size // 2)
-    seen = native.load(WIDTHS).masks(torch.tensor([1, 2]), 3, 100)
+    seen = native.load(WIDTHS).masks(torch.tensor([[1, 2]]), 3, 100)[0]
     assert len(units_of(seen)) == 48 and calls(tmp_path) == 2
 
 

@@ -56,7 +56,7 @@ def test_what_runs_is_said_once_for_each_way(all_methods, monkeypatch):
         f"Encoders are computed by {path}: float32, 4 threads, up to 3 runs at once." for path in paths[:2]
     ]
     (on_gpu,) = local.what_runs(stacks[:1], torch.device("cuda"), "bfloat16")
-    assert on_gpu.endswith("(the device is cuda): bfloat16, up to 2 runs at once.")
+    assert on_gpu.endswith("(PyTorch finds no GPU here): bfloat16, up to 2 runs at once.")
 
 
 def a_row(seconds, **provenance):
