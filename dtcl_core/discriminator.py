@@ -35,6 +35,10 @@ class Fitted:
     model: logistic.LogisticModel
     kind: str = "raw"
 
+    def of(self, runs: Tensor) -> Fitted:
+        """Those of some runs, by their places."""
+        return Fitted(logistic.LogisticModel(self.model.weight[runs], self.model.bias[runs]), self.kind)
+
     def predict_proba(self, z: Tensor) -> Tensor:
         """Domain posteriors [..., M, N_D] of embeddings z [..., M, k]; gradients reach z."""
         return self.model.predict_proba(features(z, self.kind))
@@ -49,6 +53,7 @@ def fit(
     kind: str = "raw",
     steps: int | None = None,
     learning_rate: float = 0.01,
+    watched: bool = False,
 ) -> Fitted:
     """Fit a linear domain discriminator to each run's embeddings; returns a `Fitted`.
 
@@ -56,14 +61,14 @@ def fit(
         z: [..., N, k] embeddings, which are detached.
         domains: [..., N] domain of each, in range(num_domains).
         num_domains: N_D, at least 2.
-        l2, steps, learning_rate: see `logistic.fit`.
+        l2, steps, learning_rate, watched: see `logistic.fit`.
         kind: what the classifier sees of an embedding; see `features`.
 
     Raises:
         ValueError: see `features` and `logistic.fit`.
     """
     seen = features(z, kind)
-    return Fitted(logistic.fit(seen, domains, num_domains, l2, steps=steps, learning_rate=learning_rate), kind)
+    return Fitted(logistic.fit(seen, domains, num_domains, l2, steps=steps, learning_rate=learning_rate, watched=watched), kind)
 
 
 def same_domain_probability(

@@ -65,10 +65,14 @@ class _Objective:
         self.penalty = strength * torch.kron(form, torch.diag(weights_only))
         self.free, self.width = free, width
 
+    def log_probabilities(self, theta: Tensor) -> Tensor:
+        """Logarithms of the probabilities [..., N, C]."""
+        logits = self.x @ theta.unflatten(-1, (self.free, self.width)).transpose(-1, -2)
+        return F.pad(logits, (1, 0)).log_softmax(-1)
+
     def evaluate(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         """The objective [...] and the probabilities [..., N, C - 1] of the free classes."""
-        logits = self.x @ theta.unflatten(-1, (self.free, self.width)).transpose(-1, -2)
-        log_p = F.pad(logits, (1, 0)).log_softmax(-1)
+        log_p = self.log_probabilities(theta)
         fit = -log_p.gather(-1, self.y[..., None])[..., 0].sum(-1)
         pull = 0.5 * torch.einsum("...i,ij,...j->...", theta, self.penalty, theta)
         return fit + pull, log_p[..., 1:].exp()
@@ -123,7 +127,7 @@ def adam(objective: _Objective, theta: Tensor, steps: int, learning_rate: float)
     """Take full-batch Adam steps on the mean loss, from theta [..., F]."""
     first, second, count = torch.zeros_like(theta), torch.zeros_like(theta), objective.x.shape[-2]
     for t in range(1, steps + 1):
-        gradient = objective.gradient(theta, objective.evaluate(theta)[1]) / count
+        gradient = objective.gradient(theta, objective.log_probabilities(theta)[..., 1:].exp()) / count
         first = 0.9 * first + 0.1 * gradient
         second = 0.999 * second + 0.001 * gradient.square()
         theta = theta - learning_rate * (first / (1 - 0.9**t)) / ((second / (1 - 0.999**t)).sqrt() + 1e-8)

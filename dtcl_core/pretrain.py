@@ -28,7 +28,7 @@ from .engine.checkpoint import read_checkpoint, write_checkpoint
 from .engine.device import is_accelerator, reproducible, resolve_device, resolve_precision, tune_cpu_memory
 from .engine.embedding import embed, for_discriminator
 from .engine.graph import StepGraph
-from .engine.groups import Group, groups_of
+from .engine.groups import Group, groups_of, joined
 from .engine.native import CHOICES, Unavailable, switched
 from .engine.networks import Networks
 from .engine.provenance import SOURCES, machine
@@ -125,6 +125,8 @@ class Stack:
         self.networks = Networks(self.runs, self.streams.num_domains, self.streams.size, self.device, dtype, self.trunk)
         self.encoder, self.adversary = self.networks.encoder, self.networks.adversary
         self.groups = groups_of(self.runs, looks, self.device)
+        self.weighed = [group for group in self.groups if group.discriminator == "global"]
+        self._joined = joined(self.weighed, looks)
         self.keys = [run.key for run in self.runs]
         self.machine = self._machine()
         self.epoch, self.seconds = 0, 0.0
@@ -142,14 +144,15 @@ class Stack:
 
     def posteriors(self) -> dict[str, Fitted]:
         """The discriminator of each method with a global one, fitted to all training images before an epoch."""
-        found = {}
-        for group in self.groups:
-            if group.discriminator == "global":
-                z = for_discriminator(self.encoder, self.streams, self.counts, group, self.epoch)
-                found[group.method] = self._fit_discriminator(z, self.streams.domains[self.stream_of_run[group.runs]])
-        return found
+        if self._joined is None:
+            return {}
+        whole, places = self._joined
+        z = for_discriminator(self.encoder, self.streams, self.counts, whole, self.epoch)
+        # Once an epoch, waiting for a GPU costs less than steps after convergence.
+        fitted = self._fit_discriminator(z, self.streams.domains[self.stream_of_run[whole.runs]], watched=True)
+        return {group.method: fitted.of(place) for group, place in zip(self.weighed, places)}
 
-    def _fit_discriminator(self, z: Tensor, domains: Tensor) -> Fitted:
+    def _fit_discriminator(self, z: Tensor, domains: Tensor, watched: bool = False) -> Fitted:
         p = self.protocol
         return discriminator.fit(
             z,
@@ -159,6 +162,7 @@ class Stack:
             kind=p.discriminator_features,
             steps=p.discriminator_steps if p.discriminator_fit == "adam" else None,
             learning_rate=p.discriminator_learning_rate,
+            watched=watched,
         )
 
     def _batch(self, group: Group, z: Tensor, z_pos: Tensor, domains: Tensor, images: Tensor, posteriors: dict) -> Batch:

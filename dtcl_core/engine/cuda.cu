@@ -81,7 +81,7 @@ template <int TOTAL, int AHEAD, class Load, class Store> __device__ inline void 
     decltype(load(0)) loaded[AHEAD];
 #pragma unroll
     for (int k = 0; k < AHEAD; k++)
-      if (base + k * THREADS < TOTAL) loaded[k] = load(base + k * THREADS);
+      loaded[k] = load(least(base + k * THREADS, TOTAL - 1));  // nothing is asked in between
 #pragma unroll
     for (int k = 0; k < AHEAD; k++)
       if (base + k * THREADS < TOTAL) store(base + k * THREADS, loaded[k]);
@@ -90,51 +90,80 @@ template <int TOTAL, int AHEAD, class Load, class Store> __device__ inline void 
 
 // --- what enters a convolution ------------------------------------------------------------------------------------------------
 
-// Load images `b0` and following into planes [slot][COLORS][29][30]; for gray ones make weights [slot][9][FIRST] of each. Ends without a
-// barrier. Past the last image, here and below, the last is taken: nothing of it counts.
-template <int COLORS, int SLOTS> __device__ inline void load_images(const Call& call, int64_t r, int64_t b0, float* planes, float* weights) {
+struct Tint {
+  float red, green, blue;
+};
+
+// What the first block needs in shared memory, of `slots` images at once: see `load_images`.
+template <int COLORS> struct First {
+  float *planes, *weights, *given, *shift, *tint;
+  static constexpr int memory(int slots) { return (slots * COLORS * PLANE + 3) / 4 * 4 + slots * TAPS * FIRST + 3 * TAPS * FIRST + FIRST + 4 * slots; }
+  __device__ inline First(float* at, int slots) {
+    planes = at, weights = planes + (slots * COLORS * PLANE + 3) / 4 * 4, given = weights + slots * TAPS * FIRST;
+    shift = given + 3 * TAPS * FIRST, tint = shift + FIRST;
+  }
+  __device__ inline void load_weights(const Call& call, int64_t r) {
+    const float *w = call.weight[0] + r * 3 * TAPS * FIRST, *to_shift = call.shift[0] + r * FIRST;
+    staged<3 * TAPS * FIRST, 4>([&](int i) { return w[i]; }, [&](int i, float v) { given[i] = v; });
+    if (threadIdx.x < FIRST) shift[threadIdx.x] = to_shift[threadIdx.x];
+  }
+};
+
+// Load images `b0` and following into planes [slot][COLORS][29][30]; for gray ones make weights [slot][9][FIRST] of each, from its tint. Ends
+// without a barrier. Past the last image, here and below, the last is taken: nothing of it counts.
+template <int COLORS, int SLOTS> __device__ inline void load_images(const Call& call, int64_t b0, const First<COLORS>& first) {
   constexpr int N = 29 * 29 * COLORS;
   const int last = int(call.images - 1 - b0);
   staged<SLOTS * N, 9>([&](int i) { return call.input[(b0 + least(i / N, last)) * N + i % N]; },
                        [&](int i, float v) {
                          const int pixel = i % N / COLORS, c = i % COLORS;
-                         planes[(i / N * COLORS + c) * PLANE + pixel / 29 * 30 + pixel % 29] = v;
+                         first.planes[(i / N * COLORS + c) * PLANE + pixel / 29 * 30 + pixel % 29] = v;
                        });
-  if (COLORS == 1) {
-    const float* w = call.weight[0] + r * TAPS * 3 * FIRST;
+  if (COLORS == 1)
     staged<SLOTS * TAPS * FIRST, 5>(
         [&](int i) {
           const float* tint = call.tint + (b0 + least(i / (TAPS * FIRST), last)) * 3;
-          const float* k = w + i / FIRST % TAPS * 3 * FIRST + i % FIRST;
-          return tint[0] * k[0] + tint[1] * k[FIRST] + tint[2] * k[2 * FIRST];
+          return Tint{tint[0], tint[1], tint[2]};
         },
-        [&](int i, float v) { weights[i] = v; });
-  }
+        [&](int i, Tint v) {
+          const float* k = first.given + i / FIRST % TAPS * 3 * FIRST + i % FIRST;
+          first.weights[i] = v.red * k[0] + v.green * k[FIRST] + v.blue * k[2 * FIRST];
+          if (i % (TAPS * FIRST) == 0) four(first.tint + i / (TAPS * FIRST) * 4) = make_float4(v.red, v.green, v.blue, 0);
+        });
 }
 
 // The first block of `slots` images from their planes, into `in` [slot][15][PITCH]. A thread has half a row of 8 channels.
-template <int COLORS> __device__ void first_block(const Call& call, int64_t r, int64_t b0, int slots, const float* planes, const float* weights, float* in) {
+template <int COLORS> __device__ void first_block(const Call& call, int64_t r, int64_t b0, int slots, const First<COLORS>& first, float* in) {
   using S = Shape<1>;
   constexpr int PARTS = FIRST / 8, PER = 28 * PARTS, TOGETHER = THREADS / PER > 0 ? THREADS / PER : 1;
   static_assert(PER <= THREADS, "at most 32 channels in the first block");
   const int place = threadIdx.x / PER, rest = threadIdx.x % PER, co = rest % PARTS * 8, half = rest / PARTS % 2, y = rest / PARTS / 2;
   if (place >= TOGETHER) return;
-  const float* shift = call.shift[0] + r * FIRST + co;
+#pragma unroll 1
   for (int slot = place; slot < slots; slot += TOGETHER) {
-    float acc[7][8];
-    for (int j = 0; j < 8; j++)
-      for (int x = 0; x < 7; x++) acc[x][j] = shift[j];
+    const int64_t b = b0 + slot < call.images ? b0 + slot : call.images - 1;
+    const uint16_t* mask = call.mask[0] + (b * 196 + y * 14 + half * 7) * (FIRST / 16) + co / 16;
+    uint32_t kept[7];
+#pragma unroll
+    for (int x = 0; x < 7; x++) kept[x] = mask[x * (FIRST / 16)];
+    float acc[7][8], shift[8];
+    take(shift, 0, first.shift + co), take(shift, 4, first.shift + co + 4);
+#pragma unroll
+    for (int x = 0; x < 7; x++)
+#pragma unroll
+      for (int j = 0; j < 8; j++) acc[x][j] = shift[j];
+#pragma unroll 1
     for (int c = 0; c < COLORS; c++) {
 #pragma unroll
       for (int ky = 0; ky < 3; ky++) {
-        const float* row = planes + (slot * COLORS + c) * PLANE + (2 * y + ky) * 30 + 14 * half;
+        const float* row = first.planes + (slot * COLORS + c) * PLANE + (2 * y + ky) * 30 + 14 * half;
         float seen[15];
 #pragma unroll
         for (int i = 0; i < 15; i++) seen[i] = row[i];
 #pragma unroll
         for (int kx = 0; kx < 3; kx++) {
           const int tap = ky * 3 + kx;
-          const float* w = (COLORS == 1 ? weights + (slot * TAPS + tap) * FIRST : weights + (tap * 3 + c) * FIRST) + co;
+          const float* w = (COLORS == 1 ? first.weights + (slot * TAPS + tap) * FIRST : first.given + (tap * 3 + c) * FIRST) + co;
           const float4 k0 = four(w), k1 = four(w + 4);
           const float k[8] = {k0.x, k0.y, k0.z, k0.w, k1.x, k1.y, k1.z, k1.w};
 #pragma unroll
@@ -144,15 +173,12 @@ template <int COLORS> __device__ void first_block(const Call& call, int64_t r, i
         }
       }
     }
-    const int64_t b = b0 + slot < call.images ? b0 + slot : call.images - 1;
-    const uint16_t* mask = call.mask[0] + (b * 196 + y * 14 + half * 7) * (FIRST / 16) + co / 16;
     float* to = in + slot * S::ENTERING + (y + 1) * S::PITCH + (half * 7 + 1) * FIRST + co;
 #pragma unroll
     for (int x = 0; x < 7; x++) {
-      const uint32_t kept = mask[x * (FIRST / 16)] >> (co % 16);
       float v[8];
 #pragma unroll
-      for (int j = 0; j < 8; j++) v[j] = positive(acc[x][j], kept >> j & 1);
+      for (int j = 0; j < 8; j++) v[j] = positive(acc[x][j], kept[x] >> (co % 16 + j) & 1);
       four(to + x * FIRST) = make_float4(v[0], v[1], v[2], v[3]);
       four(to + x * FIRST + 4) = make_float4(v[4], v[5], v[6], v[7]);
     }
@@ -164,11 +190,10 @@ struct Seen {
   uint32_t kept;
 };
 
-// Norm, mask and ReLU of block FROM_BLOCK of SLOTS images, into `in` with the pitch of the block after it.
-template <int FROM_BLOCK, int SLOTS, int AHEAD> __device__ inline void activate(const Call& call, int64_t r, int64_t b0, float* in) {
+// Norm (scale and shift [2][CIN]), mask and ReLU of block FROM_BLOCK of SLOTS images, into `in` with the pitch of the block after it.
+template <int FROM_BLOCK, int SLOTS, int AHEAD> __device__ inline void activate(const Call& call, int64_t r, int64_t b0, const float* norm, float* in) {
   using S = Shape<FROM_BLOCK + 1>;
   constexpr int W = S::CIN, N = S::FROM * S::FROM * W / 4;
-  const float* norm = call.norm[FROM_BLOCK] + r * 5 * W;
   const int last = int(call.images - 1 - b0);
   staged<SLOTS * N, AHEAD>(
       [&](int i) {
@@ -188,12 +213,11 @@ template <int FROM_BLOCK, int SLOTS, int AHEAD> __device__ inline void activate(
 
 // --- forward --------------------------------------------------------------------------------------------------------------------
 
-template <int BLOCK, int COLORS> constexpr int first_memory(int slots) {  // floats for images and the first block's weights
-  return BLOCK > 1 ? 0 : slots * COLORS * PLANE + (COLORS == 1 ? slots * TAPS * FIRST : 3 * TAPS * FIRST) + 4;
-}
+// Floats that `slots` images need besides what enters: for the first block, or for the norm of the one before.
+template <int BLOCK, int COLORS> constexpr int source_memory(int slots) { return BLOCK == 1 ? First<COLORS>::memory(slots) : 2 * Shape<BLOCK>::CIN; }
 template <int BLOCK, int COLORS> constexpr int forward_memory() {
   using S = Shape<BLOCK>;
-  return S::AT_ONCE * S::ENTERING + TAPS * 4 * S::QUARTER_WEIGHTS + first_memory<BLOCK, COLORS>(S::AT_ONCE);
+  return S::AT_ONCE * S::ENTERING + TAPS * 4 * S::QUARTER_WEIGHTS + source_memory<BLOCK, COLORS>(S::AT_ONCE);
 }
 
 // The convolution of BLOCK for a chunk of a run, and the sums of its outputs and of their squares.
@@ -201,7 +225,8 @@ template <int BLOCK, int COLORS, bool SUMS> __global__ void __launch_bounds__(TH
   using S = Shape<BLOCK>;
   constexpr int P = S::ROWS * S::SIDE, I = S::AT_ONCE;
   SHARED(smem);
-  float *in = smem, *w = in + I * S::ENTERING, *planes = w + TAPS * 4 * S::QUARTER_WEIGHTS, *weights = planes + (I * COLORS * PLANE + 3) / 4 * 4;
+  float *in = smem, *w = in + I * S::ENTERING, *source = w + TAPS * 4 * S::QUARTER_WEIGHTS;
+  First<COLORS> first(source, I);
   const int64_t r = blockIdx.y, chunk = blockIdx.x, end = chunk * CHUNK + CHUNK < call.images ? chunk * CHUNK + CHUNK : call.images;
   const int t = threadIdx.x, quarter = t % 4, group = t / 4 % S::GROUPS, rows = t / 4 / S::GROUPS % S::ROW_GROUPS;
   const bool mine = t < I * S::PER_IMAGE;
@@ -213,17 +238,18 @@ template <int BLOCK, int COLORS, bool SUMS> __global__ void __launch_bounds__(TH
                                            const int tap = 4 * i / (S::CIN * S::COUT), ci = 4 * i / S::COUT % S::CIN, co = 4 * i % S::COUT;
                                            four(w + (tap * 4 + ci / S::QUARTER) * S::QUARTER_WEIGHTS + ci % S::QUARTER * S::COUT + co) = v;
                                          });
-  if (BLOCK == 1 && COLORS == 3)
-    for (int i = t; i < 3 * TAPS * FIRST; i += THREADS) weights[i] = call.weight[0][r * 3 * TAPS * FIRST + i];
+  if (BLOCK == 1) first.load_weights(call, r);
+  if (BLOCK > 1)
+    for (int i = t; i < 2 * S::CIN; i += THREADS) source[i] = call.norm[BLOCK - 1][r * 5 * S::CIN + i];
   float sum[4] = {}, square[4] = {};
   for (int64_t b0 = chunk * CHUNK; b0 < end; b0 += I) {
     __syncthreads();
     if constexpr (BLOCK == 1) {
-      load_images<COLORS, I>(call, r, b0, planes, weights);
+      load_images<COLORS, I>(call, b0, first);
       __syncthreads();
-      first_block<COLORS>(call, r, b0, I, planes, weights, in);
+      first_block<COLORS>(call, r, b0, I, first, in);
     } else {
-      activate<BLOCK - 1, I, 7>(call, r, b0, in);
+      activate<BLOCK - 1, I, 7>(call, r, b0, source, in);
     }
     __syncthreads();
     float acc[P][16];
@@ -377,7 +403,7 @@ template <int BLOCK, int COLORS> constexpr int backward_memory() {
   using S = Shape<BLOCK>;
   constexpr int I = S::BACK_AT_ONCE, REDUCED = BLOCK == 1 ? I * 7 * (FIRST / 4) * 36 : 0, WEIGHTS = S::TILES * S::SPLITS * 96;
   constexpr int MAPS = I * S::ENTERING + most(I * S::DY, REDUCED);
-  return most(most(MAPS, WEIGHTS), THREADS * 8) + TAPS * S::CIN * S::COUT + 3 * S::COUT + first_memory<BLOCK, COLORS>(I);
+  return most(most(MAPS, WEIGHTS), THREADS * 8) + TAPS * S::CIN * S::COUT + 3 * S::COUT + source_memory<BLOCK, COLORS>(I);
 }
 
 // A chunk of a run back through BLOCK: its weights' gradient, and the gradient that leaves the block before it (of the first: its weights').
@@ -388,15 +414,16 @@ template <int BLOCK, int COLORS> __global__ void __launch_bounds__(THREADS) back
   constexpr int MAPS = most(most(I * S::ENTERING + most(I * S::DY, REDUCED), WEIGHTS), THREADS * 8);
   static_assert(S::TILES <= THREADS && S::BACK_PER_IMAGE <= THREADS, "blocks of at most so many channels");
   SHARED(smem);
-  float *in = smem, *dy = in + I * S::ENTERING, *turned = smem + MAPS, *a = turned + TAPS * BEFORE * W, *d = a + W, *e = d + W;
-  float *planes = e + W, *weights = planes + (I * COLORS * PLANE + 3) / 4 * 4;
+  float *in = smem, *dy = in + I * S::ENTERING, *turned = smem + MAPS, *a = turned + TAPS * BEFORE * W, *d = a + W, *e = d + W, *source = e + W;
+  First<COLORS> first(source, I);
   const int64_t r = blockIdx.y, chunk = blockIdx.x, end = chunk * CHUNK + CHUNK < call.images ? chunk * CHUNK + CHUNK : call.images;
   const int t = threadIdx.x;
   for (int i = t; i < I * S::ENTERING / 4; i += THREADS) four(in + 4 * i) = make_float4(0, 0, 0, 0);
   const float* given = call.turned[BLOCK] + r * TAPS * BEFORE * W;
   staged<TAPS * BEFORE * W / 4, 5>([&](int i) { return four(given + 4 * i); }, [&](int i, float4 v) { four(turned + 4 * i) = v; });
-  if (BLOCK == 1 && COLORS == 3)
-    for (int i = t; i < 3 * TAPS * FIRST; i += THREADS) weights[i] = call.weight[0][r * 3 * TAPS * FIRST + i];
+  if (BLOCK == 1) first.load_weights(call, r);
+  if (BLOCK > 1)
+    for (int i = t; i < 2 * BEFORE; i += THREADS) source[i] = call.norm[BLOCK - 1][r * 5 * BEFORE + i];
   for (int c = t; c < W; c += THREADS) {  // through the norm: dy = a g + d y + e
     const float* norm = call.norm[BLOCK] + r * 5 * W + c;
     const double n = double(call.images) * S::SIDE * S::SIDE, scale = norm[0], mean = norm[2 * W], inverse = norm[3 * W];
@@ -438,11 +465,11 @@ template <int BLOCK, int COLORS> __global__ void __launch_bounds__(THREADS) back
           four(dy + i / N * S::DY + row * S::DPITCH + col * W + c) = i / N < ours ? g : make_float4(0, 0, 0, 0);
         });
     if constexpr (BLOCK == 1) {
-      load_images<COLORS, I>(call, r, b0, planes, weights);
+      load_images<COLORS, I>(call, b0, first);
       __syncthreads();
-      first_block<COLORS>(call, r, b0, I, planes, weights, in);
+      first_block<COLORS>(call, r, b0, I, first, in);
     } else {
-      activate<BLOCK - 1, I, 4>(call, r, b0, in);
+      activate<BLOCK - 1, I, 4>(call, r, b0, source, in);
     }
     __syncthreads();
 
@@ -496,12 +523,13 @@ template <int BLOCK, int COLORS> __global__ void __launch_bounds__(THREADS) back
                 const float here = j == 0 ? up[x].x : j == 1 ? up[x].y : j == 2 ? up[x].z : up[x].w;
                 const float next = j == 0 ? up[x + 1].x : j == 1 ? up[x + 1].y : j == 2 ? up[x + 1].z : up[x + 1].w;
 #pragma unroll
-                for (int c = 0; c < 4; c++) even_x[x][c] += k1[c] * here, odd_x[x][c] += k2[c] * here + k0[c] * next;
+                for (int c = 0; c < 4; c++) even_x[x][c] += k1[c] * here, odd_x[x][c] += k2[c] * here, odd_x[x][c] += k0[c] * next;
               }
             }
           }
         }
         if (row < S::FROM) {
+          const float floor_of_mine = b < end ? 0.f : INFINITY;  // past the last image nothing passes
           float mean[4] = {};
           if (BLOCK > 1) take(mean, 0, call.norm[BLOCK - 1] + (r * 5 + 2) * BEFORE + back4);
           const int64_t to = ((r * call.images + (b < end ? b : end - 1)) * S::FROM + row) * S::FROM * BEFORE + back4;
@@ -512,10 +540,12 @@ template <int BLOCK, int COLORS> __global__ void __launch_bounds__(THREADS) back
 #pragma unroll
           for (int x = 0; x < S::FROM; x++) {
             float* z = in + slot * S::ENTERING + (row + 1) * S::PITCH + (x + 1) * BEFORE + back4;
-            float g[4];
+            float g[4], entered[4];
+            take(entered, 0, z);
 #pragma unroll
             for (int c = 0; c < 4; c++) {
-              g[c] = b < end && z[c] > 0 ? (x % 2 ? odd_x[x / 2][c] : even_x[x / 2][c]) : 0.f;
+              const float up = x % 2 ? odd_x[x / 2][c] : even_x[x / 2][c];
+              g[c] = entered[c] > floor_of_mine ? up : 0.f;
               sum[c] += g[c];
             }
             if (BLOCK == 1) {
@@ -541,7 +571,7 @@ template <int BLOCK, int COLORS> __global__ void __launch_bounds__(THREADS) back
           for (int i = 0; i < 36; i++) tap[i / 4][i % 4] = 0;
 #pragma unroll 1
           for (int row = 2 * y; row < 2 * y + 2; row++) {
-            const float *g = in + slot * S::ENTERING + (row + 1) * S::PITCH + FIRST + back4, *image = planes + (slot * COLORS + c) * PLANE + 2 * row * 30;
+            const float *g = in + slot * S::ENTERING + (row + 1) * S::PITCH + FIRST + back4, *image = first.planes + (slot * COLORS + c) * PLANE + 2 * row * 30;
 #pragma unroll
             for (int x = 0; x < 14; x++) {
               float up[4];
@@ -562,10 +592,12 @@ template <int BLOCK, int COLORS> __global__ void __launch_bounds__(THREADS) back
         for (int n = 0; n < (CORR + THREADS - 1) / THREADS; n++) {
           const int i = t + n * THREADS, color = i / FIRST % 3, k = i / FIRST / 3, co = i % FIRST;  // [tap][colour][channel]
           if (i < CORR && (COLORS == 1 || color == c))
-            for (int place = 0; place < I && b0 + place < end; place++) {
+#pragma unroll
+            for (int place = 0; place < I; place++) {
               float total = 0;
+#pragma unroll
               for (int rows = 0; rows < 7; rows++) total += dy[(((place * 7 + rows) * (FIRST / 4) + co / 4) * 9 + k) * 4 + co % 4];
-              corr[n] += COLORS == 1 ? call.tint[(b0 + place) * 3 + color] * total : total;
+              corr[n] += COLORS == 1 ? first.tint[4 * place + color] * total : total;
             }
         }
       }

@@ -36,6 +36,17 @@ class Group(NamedTuple):
     memories: Tensor | None
 
 
+def joined(groups: Sequence[Group], stream_of_run: Sequence[int]) -> tuple[Group, list[Tensor]] | None:
+    """Some groups as one, for what they do alike, and the places of each one's runs in it; None without groups."""
+    if not groups:
+        return None
+    index = sorted(i for group in groups for i in group.runs.tolist())
+    looks = Counter(stream_of_run[i] for i in index)
+    device = groups[0].runs.device
+    whole = groups[0]._replace(runs=torch.tensor(index, device=device), streams=list(looks), counts=list(looks.values()))
+    return whole, [torch.tensor([index.index(i) for i in group.runs.tolist()], device=device) for group in groups]
+
+
 def groups_of(runs: Sequence[Run], stream_of_run: Sequence[int], device: torch.device) -> list[Group]:
     """Group the runs of a stack; `stream_of_run` holds the index of the stream that each run sees."""
     groups = []
