@@ -133,8 +133,8 @@ BEST_NETWORKS: tuple[str, ...] = (  # the two that get more seeds
     "colours not clipped, crops from 0.5, dropout 0",
 )
 TAKEN_NETWORKS: tuple[str, ...] = ("colours not clipped, crops from 0.5, dropout 0.1",)  # one, or two that fit alike
-BEST_WEIGHTS: tuple[str, ...] = ()
-CHOSEN: Mapping[str, Any] | None = None  # the changes to `Protocol` that were chosen
+BEST_WEIGHTS: tuple[str, ...] = ("100 Adam steps of 0.01, tau_min 0.05", "100 Adam steps of 0.01, tau_min 0.01")
+CHOSEN: Mapping[str, Any] | None = {**BASE, "color_clipping": "none", "crop_scale": (0.5, 1.0), "discriminator_fit": "adam"}  # `Protocol`'s defaults
 
 
 def weight_candidates(networks: Sequence[str]) -> tuple[Candidate, ...]:
