@@ -13,8 +13,9 @@ described       the core      `config` (what a run is), `checks` (of values that
 trained         the core      `data`, `augment` (views), `encoder`, `losses`, `methods` (which loss is which), `logistic`
                               and `discriminator` (solvers), `keyed` (randomness), `pretrain`, `evaluate`
 ..              `engine`      `networks` and `groups` (of a stack of runs), `streams` (views, made once for runs that
-                              share them), `embedding`, `device`, `native` (C++ for CPUs) and `trunk` (autograd around it),
-                              `recorder` (of temperatures), `checkpoint`, `provenance`
+                              share them), `embedding`, `device`, `native` (C++ for CPUs), `cuda` (for GPUs) and `trunk`
+                              (autograd around both), `graph` (a step recorded once), `recorder` (of temperatures),
+                              `checkpoint`, `provenance`
 ..              `launch`      `local` (on this machine), `cluster` (with Ray), `progress` (and time left), `selfcheck` (is
                               this machine sound?)
 stored          the core      `results` (rows), `traces` (temperatures by epoch), `encoder_files` (trained networks),

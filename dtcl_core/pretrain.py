@@ -40,7 +40,6 @@ from .methods import ALL_METHODS, Batch
 from .traces import Trace
 
 CHECKPOINT_SECONDS = 15.0
-UNRECORDED = "queued operator by operator"
 
 
 class Interrupted(Exception):
@@ -130,8 +129,8 @@ class Stack:
         self.keys = [run.key for run in self.runs]
         self.machine = self._machine()
         self.epoch, self.seconds = 0, 0.0
-        self.warm = False
-        self.graph: StepGraph | str | None = None if self._may_be_recorded() else UNRECORDED
+        self.graph: StepGraph | None = None
+        self.recordable, self.warm = self._may_be_recorded(), False  # an epoch comes first, in which libraries set themselves up
         self.losses: list[Tensor] = []
         self.recorder = TemperatureRecorder(self.runs, self.streams.num_domains, self.device) if record else None
 
@@ -207,8 +206,9 @@ class Stack:
     def _may_be_recorded(self) -> bool:
         """Whether a step can be a `StepGraph`: on a GPU with the trunk, if the host decides nothing within a step."""
         p = self.protocol
-        anneals = p.dann_schedule != "constant" and len(self.adversary[0])
-        return self.trunk is not None and is_accelerator(self.device) and p.drop_last and not anneals and all(g.discriminator != "batch" for g in self.groups)
+        fits = any(group.discriminator == "batch" for group in self.groups)
+        anneals = len(self.adversary[0]) > 0 and p.dann_schedule != "constant"
+        return self.trunk is not None and is_accelerator(self.device) and p.drop_last and not fits and not anneals
 
     def step(self, number: int, posteriors: dict) -> Tensor:
         """One training step: one batch of every stream, one update of every run. Returns the losses [R]."""
@@ -216,7 +216,7 @@ class Stack:
 
     def _step(self, inputs: Inputs, posteriors: dict) -> Tensor:
         with reproducible(self.device):
-            data, index = self.streams, inputs.index
+            data, index = self.streams, inputs.places
             z, z_pos = self.encoder.project(self.encoder(inputs.images, self.counts, inputs.masks)).chunk(2, 1)
             domains, places = data.domains.gather(1, index)[self.stream_of_run], index[self.stream_of_run]
 
@@ -244,15 +244,15 @@ class Stack:
         self.encoder.train()
         posteriors = self.posteriors()
         steps = self.streams.steps
-        if self.graph is None and self.warm:
+        if self.graph is None and self.recordable and self.warm:
             self.graph = self._recorded(posteriors)
-        if isinstance(self.graph, StepGraph):
+        if self.graph is not None:
             self.graph.begin(posteriors)
         total = torch.zeros(len(self.runs), device=self.device)
         for number in range(steps):
             if should_stop():
                 raise Interrupted
-            if isinstance(self.graph, StepGraph):
+            if self.graph is not None:
                 total += self.graph(self.streams.inputs(number, self.epoch))
             else:
                 total += self.step(number, posteriors)
@@ -263,15 +263,17 @@ class Stack:
         self.epoch += 1
         self.seconds += time.perf_counter() - began
 
-    def _recorded(self, posteriors: dict) -> StepGraph | str:
-        """The step as a graph, or why there is none."""
+    def _recorded(self, posteriors: dict) -> StepGraph | None:
+        """The step as a graph; None, with a warning, if CUDA cannot record it."""
         try:
             return StepGraph(self._step, self.streams.inputs(0, self.epoch), posteriors, self.networks.optimizers)
         except torch.OutOfMemoryError:
             raise
         except RuntimeError as error:
-            warnings.warn(f"steps are not recorded as a CUDA graph: {str(error).strip().partition(chr(10))[0]}", stacklevel=3)
-            return UNRECORDED
+            told = str(error).strip().partition("\n")[0]
+            warnings.warn(f"steps are not recorded as a CUDA graph, which is slower: {told}", stacklevel=3)
+            self.recordable = False
+            return None
 
     def state(self) -> dict[str, Any]:
         """Copies of everything that training depends on."""

@@ -6,7 +6,7 @@
 // keep the threads of a warp out of each other's memory banks. What is summed over images is summed within a chunk first, and chunks are
 // added in order: the same bits every time.
 //
-// Compiled by cuda.py with WIDTHS, the channels of each block, all multiples of 16. The tests compile it for a CPU.
+// Compiled by cuda.py with WIDTHS, the channels of each block, all multiples of 16, and SHARED_BYTES. The tests compile it for a CPU.
 #include <cstdint>
 
 #ifdef __CUDACC__
@@ -24,6 +24,7 @@ inline int32_t last_status() { return cudaGetLastError(); }
 #include "emulated.h"  // what these words mean on a CPU
 #endif
 
+constexpr int ROOM = SHARED_BYTES / 4;  // floats of shared memory that a thread block may have
 constexpr int THREADS = 128, CHUNK = 32, IMAGE = 28, TAPS = 9, PLANE = 29 * 30;  // PLANE: a padded image in shared memory
 constexpr int WIDTH[] = {WIDTHS};
 constexpr int BLOCKS = sizeof(WIDTH) / sizeof(int), FIRST = WIDTH[0];
@@ -199,7 +200,8 @@ template <int FROM_BLOCK, int SLOTS, int AHEAD> __device__ inline void activate(
       [&](int i) {
         const int64_t b = b0 + least(i / N, last);
         const int at = i % N * 4;
-        return Seen{four(call.map[FROM_BLOCK] + (r * call.images + b) * area(FROM_BLOCK) + at), uint32_t(call.mask[FROM_BLOCK][(b * area(FROM_BLOCK) + at) / 16])};
+        const uint16_t* mask = call.mask[FROM_BLOCK] + (b * area(FROM_BLOCK) + at) / 16;
+        return Seen{four(call.map[FROM_BLOCK] + (r * call.images + b) * area(FROM_BLOCK) + at), *mask};
       },
       [&](int i, Seen seen) {
         const int at = i % N * 4, pixel = at / W, c = at % W;
@@ -215,17 +217,21 @@ template <int FROM_BLOCK, int SLOTS, int AHEAD> __device__ inline void activate(
 
 // Floats that `slots` images need besides what enters: for the first block, or for the norm of the one before.
 template <int BLOCK, int COLORS> constexpr int source_memory(int slots) { return BLOCK == 1 ? First<COLORS>::memory(slots) : 2 * Shape<BLOCK>::CIN; }
-template <int BLOCK, int COLORS> constexpr int forward_memory() {
+template <int BLOCK, int COLORS> constexpr int forward_memory(int slots) {
   using S = Shape<BLOCK>;
-  return S::AT_ONCE * S::ENTERING + TAPS * 4 * S::QUARTER_WEIGHTS + source_memory<BLOCK, COLORS>(S::AT_ONCE);
+  return most(slots * S::ENTERING, THREADS * 8) + TAPS * 4 * S::QUARTER_WEIGHTS + source_memory<BLOCK, COLORS>(slots);
+}
+// How many images fit at once.
+template <int BLOCK, int COLORS> constexpr int forward_slots(int slots = Shape<BLOCK>::AT_ONCE) {
+  return slots == 1 || forward_memory<BLOCK, COLORS>(slots) <= ROOM ? slots : forward_slots<BLOCK, COLORS>(slots / 2);
 }
 
 // The convolution of BLOCK for a chunk of a run, and the sums of its outputs and of their squares.
 template <int BLOCK, int COLORS, bool SUMS> __global__ void __launch_bounds__(THREADS) forward_kernel(Call call) {
   using S = Shape<BLOCK>;
-  constexpr int P = S::ROWS * S::SIDE, I = S::AT_ONCE;
+  constexpr int P = S::ROWS * S::SIDE, I = forward_slots<BLOCK, COLORS>();
   SHARED(smem);
-  float *in = smem, *w = in + I * S::ENTERING, *source = w + TAPS * 4 * S::QUARTER_WEIGHTS;
+  float *in = smem, *w = in + most(I * S::ENTERING, THREADS * 8), *source = w + TAPS * 4 * S::QUARTER_WEIGHTS;
   First<COLORS> first(source, I);
   const int64_t r = blockIdx.y, chunk = blockIdx.x, end = chunk * CHUNK + CHUNK < call.images ? chunk * CHUNK + CHUNK : call.images;
   const int t = threadIdx.x, quarter = t % 4, group = t / 4 % S::GROUPS, rows = t / 4 / S::GROUPS % S::ROW_GROUPS;
@@ -399,22 +405,27 @@ struct Gradient {
   float4 g, z, out;
 };
 
-template <int BLOCK, int COLORS> constexpr int backward_memory() {
+// Floats for maps and gradients, in whose place the sums over threads come last.
+template <int BLOCK> constexpr int backward_maps(int slots) {
   using S = Shape<BLOCK>;
-  constexpr int I = S::BACK_AT_ONCE, REDUCED = BLOCK == 1 ? I * 7 * (FIRST / 4) * 36 : 0, WEIGHTS = S::TILES * S::SPLITS * 96;
-  constexpr int MAPS = I * S::ENTERING + most(I * S::DY, REDUCED);
-  return most(most(MAPS, WEIGHTS), THREADS * 8) + TAPS * S::CIN * S::COUT + 3 * S::COUT + source_memory<BLOCK, COLORS>(I);
+  const int reduced = BLOCK == 1 ? slots * 7 * (FIRST / 4) * 36 : 0;
+  return most(most(slots * S::ENTERING + most(slots * S::DY, reduced), S::TILES * S::SPLITS * 96), THREADS * 8);
+}
+template <int BLOCK, int COLORS> constexpr int backward_memory(int slots) {
+  using S = Shape<BLOCK>;
+  return backward_maps<BLOCK>(slots) + TAPS * S::CIN * S::COUT + 3 * S::COUT + source_memory<BLOCK, COLORS>(slots);
+}
+template <int BLOCK, int COLORS> constexpr int backward_slots(int slots = Shape<BLOCK>::BACK_AT_ONCE) {
+  return slots == 1 || backward_memory<BLOCK, COLORS>(slots) <= ROOM ? slots : backward_slots<BLOCK, COLORS>(slots / 2);
 }
 
 // A chunk of a run back through BLOCK: its weights' gradient, and the gradient that leaves the block before it (of the first: its weights').
 template <int BLOCK, int COLORS> __global__ void __launch_bounds__(THREADS) backward_kernel(Call call) {
   using S = Shape<BLOCK>;
-  constexpr int I = S::BACK_AT_ONCE, W = S::COUT, BEFORE = S::CIN, SPLITS = S::SPLITS;
-  constexpr int REDUCED = BLOCK == 1 ? I * 7 * (FIRST / 4) * 36 : 0, WEIGHTS = S::TILES * SPLITS * 96;
-  constexpr int MAPS = most(most(I * S::ENTERING + most(I * S::DY, REDUCED), WEIGHTS), THREADS * 8);
+  constexpr int I = backward_slots<BLOCK, COLORS>(), W = S::COUT, BEFORE = S::CIN, SPLITS = S::SPLITS;
   static_assert(S::TILES <= THREADS && S::BACK_PER_IMAGE <= THREADS, "blocks of at most so many channels");
   SHARED(smem);
-  float *in = smem, *dy = in + I * S::ENTERING, *turned = smem + MAPS, *a = turned + TAPS * BEFORE * W, *d = a + W, *e = d + W, *source = e + W;
+  float *in = smem, *dy = in + I * S::ENTERING, *turned = smem + backward_maps<BLOCK>(I), *a = turned + TAPS * BEFORE * W, *d = a + W, *e = d + W, *source = e + W;
   First<COLORS> first(source, I);
   const int64_t r = blockIdx.y, chunk = blockIdx.x, end = chunk * CHUNK + CHUNK < call.images ? chunk * CHUNK + CHUNK : call.images;
   const int t = threadIdx.x;
@@ -668,7 +679,7 @@ __global__ void __launch_bounds__(THREADS) masks_kernel(const uint64_t* keys, in
 
 template <int BLOCK, int COLORS, bool SUMS> void forward_from(const Call& call, void* stream) {
   const Grid chunks{(call.images + CHUNK - 1) / CHUNK, call.runs};
-  LAUNCH((forward_kernel<BLOCK, COLORS, SUMS>), chunks, (forward_memory<BLOCK, COLORS>()), stream, call);
+  LAUNCH((forward_kernel<BLOCK, COLORS, SUMS>), chunks, (forward_memory<BLOCK, COLORS>(forward_slots<BLOCK, COLORS>())), stream, call);
   if (SUMS) LAUNCH((norm_kernel<BLOCK>), (Grid{call.runs, 1}), 0, stream, call);
   if constexpr (BLOCK + 1 < BLOCKS) forward_from<BLOCK + 1, COLORS, SUMS>(call, stream);
 }
@@ -677,7 +688,7 @@ template <int BLOCK, int COLORS> void backward_from(const Call& call, void* stre
   const Grid chunks{(call.images + CHUNK - 1) / CHUNK, call.runs};
   LAUNCH((dnorm_kernel<BLOCK>), (Grid{call.runs, 1}), 0, stream, call);
   if constexpr (BLOCK > 0) {
-    LAUNCH((backward_kernel<BLOCK, COLORS>), chunks, (backward_memory<BLOCK, COLORS>()), stream, call);
+    LAUNCH((backward_kernel<BLOCK, COLORS>), chunks, (backward_memory<BLOCK, COLORS>(backward_slots<BLOCK, COLORS>())), stream, call);
     backward_from<BLOCK - 1, COLORS>(call, stream);
   }
 }

@@ -15,10 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .native import IMAGE, LANES, PATCH, POINTER, Call, Unavailable, asked, cache_folder, compile_into, digest, kept, pointer, switched
+from . import native
+from .native import LANES, PATCH, POINTER, Call, Unavailable, pointer
 
 FLAGS = ("-O3", "-std=c++17", "--expt-relaxed-constexpr", "-Xcompiler", "-fPIC", "-shared")
-WIDEST_FIRST = 32  # channels that the first block may have
+WIDEST_FIRST, WIDEST = 32, 64  # channels that the first block and others may have
 
 
 class CudaLibrary:
@@ -75,7 +76,7 @@ class CudaLibrary:
             patches = patches.permute(0, 1, 2, 4, 5, 3)
         else:
             patches = patches[..., None] * tint.double()[:, None, None, None, None]
-        patches = patches.reshape(len(padded), (IMAGE // 2) ** 2, PATCH)
+        patches = patches.reshape(len(padded), (native.IMAGE // 2) ** 2, PATCH)
         wide = torch.cat([patches, torch.ones_like(patches[..., :1])], -1)
         return (patches.transpose(1, 2) @ wide).sum(0)
 
@@ -88,33 +89,34 @@ class CudaLibrary:
         return out
 
 
-def source(widths: tuple[int, ...]) -> str:
-    """The text of cuda.cu for these widths; nvcc takes no commas in a definition on its command line."""
+def source(widths: tuple[int, ...], shared: int) -> str:
+    """The text of cuda.cu for these widths and bytes of shared memory; nvcc takes no commas in a definition on its command line."""
     text = (resources.files("dtcl_core.engine") / "cuda.cu").read_text(encoding="utf-8")
-    return f"#define WIDTHS {','.join(map(str, widths))}\n{text}"
+    return f"#define WIDTHS {','.join(map(str, widths))}\n#define SHARED_BYTES {shared}\n{text}"
 
 
-def compiled(widths: tuple[int, ...], capability: tuple[int, int]) -> tuple[Path, str]:
-    """The library's file, compiled if need be, and its description."""
+def compiled(widths: tuple[int, ...], capability: tuple[int, int], shared: int) -> tuple[Path, str]:
+    """The library's file for a GPU of this capability with so much shared memory, compiled if need be, and its description."""
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or "/usr/local/cuda"
     compiler = shutil.which("nvcc") or shutil.which("nvcc", path=f"{home}/bin")
     if compiler is None:
         raise Unavailable("nvcc was not found")
-    status, said, _ = asked([compiler, "--version"], 20)
+    status, said, _ = native.asked([compiler, "--version"], 20)
     if status:
         raise Unavailable("nvcc does not run")
     version = "nvcc " + said.strip().splitlines()[-1]
-    text, options = source(widths), [f"-arch=sm_{capability[0]}{capability[1]}", *FLAGS]
-    name = digest("\n".join([text, *options, version]).encode())
-    folder = cache_folder()
-    path = kept(folder, name) or compile_into([compiler, *options, "-x", "cu"], text, version, folder, name)
+    text, options = source(widths, shared), [f"-arch=sm_{capability[0]}{capability[1]}", *FLAGS]
+    name = native.digest("\n".join([text, *options, version]).encode())
+    folder = native.cache_folder()
+    path = native.kept(folder, name) or native.compile_into([compiler, *options, "-x", "cu"], text, version, folder, name)
     return path, f"cuda.cu {hashlib.sha256(text.encode()).hexdigest()[:12]}, {version}, {' '.join(options)}"
 
 
 @cache
 def _load(widths: tuple[int, ...], device: torch.device) -> CudaLibrary | Unavailable:
     try:
-        path, description = compiled(widths, torch.cuda.get_device_capability(device))
+        about = torch.cuda.get_device_properties(device)
+        path, description = compiled(widths, (about.major, about.minor), about.shared_memory_per_block_optin)
         return CudaLibrary(path, widths, description, device)
     except (Unavailable, subprocess.SubprocessError, OSError) as reason:
         return Unavailable(str(reason))
@@ -122,12 +124,13 @@ def _load(widths: tuple[int, ...], device: torch.device) -> CudaLibrary | Unavai
 
 def load(widths: tuple[int, ...], device: torch.device) -> CudaLibrary:
     """The library for an encoder's widths on a GPU, compiled at the first call; raises Unavailable with the reason if there can be none."""
-    if switched() == "pytorch":
+    if native.switched() == "pytorch":
         raise Unavailable("DTCL_TRUNK=pytorch")
     if not torch.cuda.is_available():
         raise Unavailable("PyTorch finds no GPU here")
-    if not 2 <= len(widths) <= 4 or any(width % LANES for width in widths) or max(widths) > 64 or widths[0] > WIDEST_FIRST:
-        raise Unavailable(f"it takes two to four blocks with channels in multiples of {LANES}, the first at most {WIDEST_FIRST}, not {list(widths)}")
+    if not 2 <= len(widths) <= 4 or any(width % LANES for width in widths) or max(widths) > WIDEST or widths[0] > WIDEST_FIRST:
+        told = f"two to four blocks with channels in multiples of {LANES}, at most {WIDEST_FIRST} in the first and {WIDEST} in others"
+        raise Unavailable(f"it takes {told}, not {list(widths)}")
     index = torch.cuda.current_device() if device.index is None else device.index
     made = _load(tuple(widths), torch.device("cuda", index))
     if isinstance(made, Unavailable):

@@ -18,7 +18,7 @@ class Group(NamedTuple):
 
     Attributes:
         method, discriminator: shared by the runs; `discriminator` is None, "global" or "batch".
-        runs: [r] places of the runs in the stack.
+        places, runs: places of the runs in the stack, on the host and as [r].
         streams, counts: the streams that the runs see, and the number of runs that see each.
         tau_alpha, tau_beta, lambda_: [r], 0 where the method has none.
         adversaries, memories: [r] indices of the runs' classifiers or memories in `Networks`; None for a method without.
@@ -26,6 +26,7 @@ class Group(NamedTuple):
 
     method: str
     discriminator: str | None
+    places: list[int]
     runs: Tensor
     streams: list[int]
     counts: list[int]
@@ -40,11 +41,12 @@ def joined(groups: Sequence[Group], stream_of_run: Sequence[int]) -> tuple[Group
     """Some groups as one, for what they do alike, and the places of each one's runs in it; None without groups."""
     if not groups:
         return None
-    index = sorted(i for group in groups for i in group.runs.tolist())
+    index = sorted(i for group in groups for i in group.places)
     looks = Counter(stream_of_run[i] for i in index)
     device = groups[0].runs.device
-    whole = groups[0]._replace(runs=torch.tensor(index, device=device), streams=list(looks), counts=list(looks.values()))
-    return whole, [torch.tensor([index.index(i) for i in group.runs.tolist()], device=device) for group in groups]
+    runs = torch.tensor(index, device=device)
+    whole = groups[0]._replace(places=index, runs=runs, streams=list(looks), counts=list(looks.values()))
+    return whole, [torch.tensor([index.index(i) for i in group.places], device=device) for group in groups]
 
 
 def groups_of(runs: Sequence[Run], stream_of_run: Sequence[int], device: torch.device) -> list[Group]:
@@ -61,7 +63,7 @@ def groups_of(runs: Sequence[Run], stream_of_run: Sequence[int], device: torch.d
         for users in (users_of("adversary", runs), users_of("memory", runs)):
             theirs = [users.index(i) for i in index if i in users]
             owned.append(torch.tensor(theirs, device=device) if theirs else None)
-        places = torch.tensor(index, device=device)
-        group = Group(method, kind or None, places, list(looks), list(looks.values()), alpha, beta, lambda_, *owned)
-        groups.append(group)
+        ours = torch.tensor(index, device=device)
+        looked = list(looks), list(looks.values())
+        groups.append(Group(method, kind or None, index, ours, *looked, alpha, beta, lambda_, *owned))
     return groups

@@ -21,7 +21,7 @@ from ..data import ColoredDigits
 from ..encoder import dropout_shapes
 from ..methods import ALL_METHODS
 from .device import is_accelerator, upload
-from .native import LANES
+from .native import LANES, Library
 from .trunk import Padded, Tinted, Trunk
 
 
@@ -41,7 +41,7 @@ def stream_of(run: Run) -> Stream:
 class Inputs(NamedTuple):
     """What a step sees: the images' places in the training set [V, B], the views of each stream, and its dropout masks by block."""
 
-    index: Tensor
+    places: Tensor
     images: list[Tensor | Tinted | Padded]
     masks: list[list[Tensor]] | None
 
@@ -257,9 +257,9 @@ class Streams:
         if self.trunk is None or (jitter is not None and p.jitter_position == "before_blur"):
             return torch.cat([self.views(stream, index, host_index, view) for view in range(2)])
         tinted = jitter is None and self._is_tinted
-        gray = self.trunk.library.views(
-            self.gray[stream], index, self.boxes[stream], self.blurs[stream], p.blur_kernel, border=int(tinted)
-        )
+        library = self.trunk.library
+        assert isinstance(library, Library)  # a GPU makes views by `step_views`
+        gray = library.views(self.gray[stream], index, self.boxes[stream], self.blurs[stream], p.blur_kernel, border=int(tinted))
         colors = self.colors[stream][index].repeat(2, 1)
         if tinted:
             return Tinted(gray, colors)
@@ -268,7 +268,7 @@ class Streams:
         factors = torch.cat([factors[index] for factors, _ in jitter])
         order = torch.from_numpy(np.concatenate([order[host_index] for _, order in jitter]))
         scale, offset = (2.0, -1.0) if p.input_normalization == "half" else (1.0, 0.0)  # as `normalize`
-        return Padded(self.trunk.library.jitter(gray, colors, factors, order, scale, offset))
+        return Padded(library.jitter(gray, colors, factors, order, scale, offset))
 
     @property
     def _is_tinted(self) -> bool:

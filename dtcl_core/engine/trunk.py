@@ -195,7 +195,9 @@ class Trunk:
             if norms:
                 room["map"] = [None, *(out.new_empty(runs, len(sight.padded), area) for area in self.areas[1:])]
                 room["norm"] = [None, *(norm[part] for norm in norms)]
-            call = self.call(sight, runs, weight=[k[part] for k in kernels], shift=[s[part] for s in shifts], out=out[part], **room)
+            call = self.call(
+                sight, runs, weight=[k[part] for k in kernels], shift=[s[part] for s in shifts], out=out[part], **room
+            )
             self.library.infer(ctypes.byref(call))
         return out
 

@@ -20,10 +20,10 @@ from dtcl_core.launch.selfcheck import one_of_each
 CPU = torch.device("cpu")
 
 
-@pytest.fixture(scope="module", params=[(16, 16, 32), (32, 16), (16, 32, 16, 32)], ids=str)
+@pytest.fixture(scope="module", params=[((16, 16, 32), 232448), ((32, 16), 101376), ((16, 32, 16, 32), 65536)], ids=str)
 def pair(request, tmp_path_factory) -> tuple[Trunk, Trunk]:
     """A trunk of the GPU's code on a CPU, and the trunk for CPUs."""
-    widths = request.param
+    widths, shared = request.param  # of an H100, a desktop's card and an old one
     if shutil.which("g++") is None:
         pytest.skip("the GPU's code is compiled with g++ here")
     try:
@@ -31,8 +31,21 @@ def pair(request, tmp_path_factory) -> tuple[Trunk, Trunk]:
     except native.Unavailable as reason:
         pytest.skip(str(reason))
     made = tmp_path_factory.mktemp("emulated") / "cuda.so"
-    command = ["g++", "-O1", "-std=c++17", "-w", "-fPIC", "-shared", f"-I{Path(__file__).parent}", "-x", "c++", "-", "-o", str(made)]
-    subprocess.run(command, input=cuda.source(widths), text=True, check=True)
+    command = [
+        "g++",
+        "-O1",
+        "-std=c++17",
+        "-w",
+        "-fPIC",
+        "-shared",
+        f"-I{Path(__file__).parent}",
+        "-x",
+        "c++",
+        "-",
+        "-o",
+        str(made),
+    ]
+    subprocess.run(command, input=cuda.source(widths, shared), text=True, check=True)
     sides = feature_sizes(Protocol(channels=widths))
     return Trunk(cuda.CudaLibrary(made, widths, "emulated", CPU), sides), Trunk(reference, sides)
 
@@ -59,7 +72,10 @@ def trained(trunk: Trunk, encoder: Encoder, streams: list, counts: list[int], dr
     images = len(streams[0][0] if isinstance(streams[0], Tinted) else streams[0])
     masks = None
     if dropout:
-        masks = [[trunk.library.masks(keys((0, "dropout")), images * area // 16, 20000).view(images, -1)] * len(counts) for area in trunk.areas]
+        masks = [
+            [trunk.library.masks(keys((0, "dropout")), images * area // 16, 20000).view(images, -1)] * len(counts)
+            for area in trunk.areas
+        ]
     z = encoder(streams, counts, masks)
     (z * torch.randn(z.shape[1:], generator=torch.Generator().manual_seed(1))).sum().backward()
     found = [z.detach(), *(p.grad.clone() for p in encoder.parameters()), *(b.clone() for b in encoder.buffers())]
@@ -68,7 +84,9 @@ def trained(trunk: Trunk, encoder: Encoder, streams: list, counts: list[int], dr
         return [*found, encoder(streams, counts)]
 
 
-@pytest.mark.parametrize(("kinds", "counts", "images", "dropout"), [("g", [2], 37, True), ("gc", [1, 2], 9, False), ("c", [1], 40, True)])
+@pytest.mark.parametrize(
+    ("kinds", "counts", "images", "dropout"), [("g", [2], 37, True), ("gc", [1, 2], 9, False), ("c", [1], 40, True)]
+)
 def test_it_computes_what_the_trunk_for_cpus_does(pair, kinds, counts, images, dropout):
     protocol = Protocol(channels=pair[0].widths, dropout=0.3)
     results = []
@@ -80,7 +98,11 @@ def test_it_computes_what_the_trunk_for_cpus_does(pair, kinds, counts, images, d
         results.append(trained(trunk, encoder, looks(kinds, images), counts, dropout))
     for emulated, reference in zip(*results):
         assert emulated.isfinite().all()
-        assert (emulated - reference).norm() <= 3e-6 * reference.norm() + 1e-7, (emulated.shape, (emulated - reference).norm(), reference.norm())
+        assert (emulated - reference).norm() <= 3e-6 * reference.norm() + 1e-7, (
+            emulated.shape,
+            (emulated - reference).norm(),
+            reference.norm(),
+        )
 
 
 def test_its_masks_are_those_of_the_cpu(pair):
