@@ -18,6 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import gpu
 import machine
 import parts
 import paths
@@ -171,6 +172,8 @@ def main(arguments: list[str] | None = None) -> None:
             machine.write(options.out / f"{device.type}.csv", rows)
     if device.type == "cpu":
         paths.measure(options.out)
+    else:
+        gpu.measure(device, options.out)
     measure_parts(device, sizes[-1], precision, options.out)
     if options.all:
         for command in (["memory", device.type], ["rounding", device.type], ["determinism", device.type],

@@ -35,7 +35,7 @@ from .progress import Progress, numbered, trainings
 
 STALE_SECONDS = 86400.0
 CPU_STACK = 12  # an eighth less time a run than six (benchmarks/cpu.csv); more gain little, and rows land later
-GPU_STACK = 192  # keeps a large GPU busy; more would only delay rows
+GPU_STACK = 384  # keeps a large GPU busy (benchmarks/gpu.csv); more would only delay rows
 MEMORY_SHARE = 0.7  # of what is free; the rest is for what `bytes_of_run` leaves out
 Recorded = Callable[[Run], bool]  # whether a run is to have a trace
 

@@ -1,0 +1,55 @@
+"""Does a GPU train the same networks as a CPU? Stored runs that a GPU trained, trained again on this machine's CPU.
+
+    python benchmarks/devices.py [I/N]    # part I of N; each appends to devices.csv beside this file
+
+Training amplifies rounding, so single runs end elsewhere; what must agree is the distribution over seeds. The runs are five configurations of the
+weight that was chosen (`dtcl_study.left_open`), on each of its seeds. The rule, made before: the 95 % interval over seeds of each accuracy's mean
+difference lies within `audit.TOLERANCE` of zero, or at least contains zero.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+
+import machine
+import torch
+
+from dtcl_core.results import METRICS, Store
+from dtcl_study import audit, left_open
+
+PAIRS = ((0.1, 0.5), (0.2, 0.25), (0.25, 0.5), (0.175, 1.0), (0.5, 1.0))  # of the rule's ten, those that do not collapse in the paper
+METHODS = {pair: "dw_pairs" if number % 2 else "dw_negatives" for number, pair in enumerate(PAIRS)}
+
+
+def stored() -> dict[int, list[dict]]:
+    """Rows of those runs that a GPU trained, by seed."""
+    rows, found = Store().rows(), {}
+    (taken,) = [c for c in left_open.weight_candidates(left_open.TAKEN_NETWORKS) if {**left_open.BASE, **c.changes} == left_open.CHOSEN]
+    for seed in left_open.WEIGHT_SEEDS + left_open.MORE_WEIGHT_SEEDS:
+        for (tau_alpha, tau_beta), method in METHODS.items():
+            key = taken.run({"method": method, "tau_alpha": tau_alpha, "tau_beta": tau_beta}, seed).key
+            if rows[key]["provenance"]["device"] == "cuda":
+                found.setdefault(seed, []).append(rows[key])
+    return found
+
+
+def main(part: str = "0/1") -> None:
+    index, count = map(int, part.split("/"))
+    path = Path(__file__).with_suffix(".csv")
+
+    def keep(line: dict) -> None:
+        told = {**{name: line[name] for name in ("key", "seed", *METRICS)}, **machine.origin(torch.device("cpu"))}
+        new = not path.exists()
+        with open(path, "a", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, list(told), lineterminator="\n")
+            if new:
+                writer.writeheader()
+            writer.writerow({name: f"{value:.5g}" if isinstance(value, float) else value for name, value in told.items()})
+
+    audit.retrained([*stored().values()][index::count], torch.device("cpu"), on_compared=keep)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
