@@ -19,14 +19,16 @@ import torch
 from dtcl_core.results import METRICS, Store
 from dtcl_study import audit, left_open
 
-PAIRS = ((0.1, 0.5), (0.2, 0.25), (0.25, 0.5), (0.175, 1.0), (0.5, 1.0))  # of the rule's ten, those that do not collapse in the paper
+# Of the rule's ten configurations, those that do not collapse in the paper.
+PAIRS = ((0.1, 0.5), (0.2, 0.25), (0.25, 0.5), (0.175, 1.0), (0.5, 1.0))
 METHODS = {pair: "dw_pairs" if number % 2 else "dw_negatives" for number, pair in enumerate(PAIRS)}
 
 
 def stored() -> dict[int, list[dict]]:
     """Rows of those runs that a GPU trained, by seed."""
     rows, found = Store().rows(), {}
-    (taken,) = [c for c in left_open.weight_candidates(left_open.TAKEN_NETWORKS) if {**left_open.BASE, **c.changes} == left_open.CHOSEN]
+    candidates = left_open.weight_candidates(left_open.TAKEN_NETWORKS)
+    (taken,) = [candidate for candidate in candidates if {**left_open.BASE, **candidate.changes} == left_open.CHOSEN]
     for seed in left_open.WEIGHT_SEEDS + left_open.MORE_WEIGHT_SEEDS:
         for (tau_alpha, tau_beta), method in METHODS.items():
             key = taken.run({"method": method, "tau_alpha": tau_alpha, "tau_beta": tau_beta}, seed).key

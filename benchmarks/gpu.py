@@ -42,7 +42,8 @@ def measure(device: torch.device, folder: Path) -> None:
         for seeds in (1, 2, 4):
             runs = list(dict.fromkeys(run.training for run in REGISTRY["main_table"].runs("paper", seeds=seeds)))
             seconds = epoch_seconds(runs, device, trunk, recorded)
-            rows.append({"path": path, "runs": len(runs), "epoch_s": seconds, "run_epochs_s": len(runs) / seconds, **machine.origin(device)})
+            figures = {"path": path, "runs": len(runs), "epoch_s": seconds, "run_epochs_s": len(runs) / seconds}
+            rows.append(figures | machine.origin(device))
             release_memory(device)
     machine.write(folder / "gpu.csv", rows)
 

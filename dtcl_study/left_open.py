@@ -134,7 +134,8 @@ BEST_NETWORKS: tuple[str, ...] = (  # the two that get more seeds
 )
 TAKEN_NETWORKS: tuple[str, ...] = ("colours not clipped, crops from 0.5, dropout 0.1",)  # one, or two that fit alike
 BEST_WEIGHTS: tuple[str, ...] = ("100 Adam steps of 0.01, tau_min 0.05", "100 Adam steps of 0.01, tau_min 0.01")
-CHOSEN: Mapping[str, Any] | None = {**BASE, "color_clipping": "none", "crop_scale": (0.5, 1.0), "discriminator_fit": "adam"}  # `Protocol`'s defaults
+# The changes to `BASE` that were chosen: `Protocol`'s defaults.
+CHOSEN: Mapping[str, Any] | None = {**BASE, "color_clipping": "none", "crop_scale": (0.5, 1.0), "discriminator_fit": "adam"}
 
 
 def weight_candidates(networks: Sequence[str]) -> tuple[Candidate, ...]:

@@ -121,7 +121,13 @@ def test_the_wheel_holds_what_is_needed_and_works_alone(site, tmp_path):
         there = {str(path.relative_to(installed)) for path in installed.rglob("*") if path.is_file()}
         assert here == there
     assert all(
-        (site / name).exists() for name in ("dtcl_core/engine/native.cpp", "dtcl_core/engine/cuda.cu", "dtcl_core/mnist_3v5.npz", "dtcl_study/reported.csv")
+        (site / name).exists()
+        for name in (
+            "dtcl_core/engine/native.cpp",
+            "dtcl_core/engine/cuda.cu",
+            "dtcl_core/mnist_3v5.npz",
+            "dtcl_study/reported.csv",
+        )
     )
     assert {path.name for path in site.iterdir()} == {"dtcl_core", "dtcl_study", next(site.glob("*.dist-info")).name}
     tags = next(site.glob("*.dist-info/WHEEL")).read_text()

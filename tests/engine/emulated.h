@@ -1,5 +1,6 @@
 // What the words of CUDA in cuda.cu mean on a CPU: the threads of a block are fibers that take turns at barriers.
 #pragma once
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cmath>
@@ -36,6 +37,7 @@ struct alignas(16) Memory {
 };
 static Memory memory;
 static ucontext_t home, each[MOST];
+static jmp_buf back, inside[MOST];  // a jump costs less than a context, which saves signals too
 static bool ended[MOST];
 static int current;
 static float said[MOST];
@@ -43,13 +45,13 @@ static std::function<void()> work;
 static std::vector<char> stacks;
 
 inline void yield() {
-  swapcontext(&each[current], &home);
+  if (!_setjmp(inside[current])) _longjmp(back, 1);
   threadIdx = {current, 0};
 }
 inline void start() {
   work();
   ended[current] = true;
-  swapcontext(&each[current], &home);
+  _longjmp(back, 1);
 }
 inline void block(int threads) {
   stacks.resize(size_t(threads) * STACK);
@@ -60,14 +62,21 @@ inline void block(int threads) {
     makecontext(&each[t], start, 0);
     ended[t] = false;
   }
-  for (int left = threads; left;) {
+  static volatile int t, left;  // a jump back keeps no registers
+  static volatile bool begun;
+  begun = false;
+  for (left = threads; left;) {
     left = 0;
-    for (int t = 0; t < threads; t++)
+    for (t = 0; t < threads; t++)
       if (!ended[t]) {
         current = t, threadIdx = {t, 0};
-        swapcontext(&home, &each[t]);
+        if (!_setjmp(back)) {
+          if (begun) _longjmp(inside[t], 1);
+          setcontext(&each[t]);
+        }
         left += !ended[t];
       }
+    begun = true;
     if (left && left != threads) abort();  // a barrier that not all threads reach
   }
 }

@@ -43,7 +43,7 @@ class MadeUp(Evidence):
                 runs += [Run(m, 0.1, 0.5, sigma=sigma, seed=seed, discriminator=k) for m in PROPOSED for k in kinds]
         return frame(
             runs,
-            lambda run, f, metric: self.accuracy(run, f, metric) + 0.005 * NOISE[(int(run.key, 16) + 37 * len(metric)) % 1000],
+            lambda run, f, metric: self.accuracy(run, f, metric) + 0.005 * NOISE[(int(run.key, 16) + 41 * len(metric)) % 1000],
         )
 
 
