@@ -20,7 +20,7 @@ from dtcl_core.pretrain import Stack
 from dtcl_study.experiments import REGISTRY
 
 EPOCHS = 3
-PATHS = {"PyTorch's operators": ("pytorch", False), "trunk": ("auto", False), "trunk, steps recorded": ("auto", True)}
+PATHS = {"PyTorch's operators": ("pytorch", False), "trunk": ("native", False), "trunk, steps recorded": ("native", True)}
 
 
 def epoch_seconds(runs: Sequence[Run], device: torch.device, trunk: str, recorded: bool) -> float:
@@ -32,6 +32,7 @@ def epoch_seconds(runs: Sequence[Run], device: torch.device, trunk: str, recorde
         began = time.perf_counter()
         stack.train_epoch()
         torch.cuda.synchronize(device)
+    assert (stack.graph is not None) == recorded, "the step could not be recorded"
     return time.perf_counter() - began
 
 

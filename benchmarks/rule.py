@@ -99,8 +99,6 @@ def truth(name: str) -> dict[tuple[str, str, float], np.ndarray]:
 class MadeUp(claims.Evidence):
     """Five grid seeds and fifty fresh ones, drawn around true means."""
 
-    settled = True
-
     def __init__(
         self, means: dict[tuple[str, str, float], np.ndarray], spread: dict[str, np.ndarray], generator: np.random.Generator
     ):

@@ -9,7 +9,7 @@ import nbformat
 import yaml
 from nbclient import NotebookClient
 
-from dtcl_study import claims, left_open, tables
+from dtcl_study import claims, tables
 from dtcl_study.reported import SEEDS
 
 BOOK = Path(__file__).parent
@@ -60,7 +60,6 @@ def answer() -> list[str]:
     evidence = claims.Evidence()
     verdict, seeds = claims.judged(1, evidence), evidence.grid.seeds
     first = f"**Not judged yet:** the paper's grid is complete on {seeds} of {SEEDS} seeds, and fresh seeds follow."
-    first += " The settings that the paper leaves open are still a stand-in." if left_open.CHOSEN is None else ""
     if verdict.word != claims.NOT_YET:
         first = claims.headline(verdict)
     twin = tables.twin_of(1)

@@ -113,7 +113,8 @@ class Protocol(Checked):
     # --- data ---------------------------------------------------------------------------------------------------
     # Paper (appendix E); its main text says 23,100 images, which MNIST's 11,552 threes and fives cannot give.
     split_sizes: tuple[int, ...] = numbers((6930, 1154, 1154, 2310), low=2, length=4)
-    # open, chosen by the rule of `dtcl_study.left_open`: clipping keeps a colour near its mean; a cast to uint8 would wrap 256 to black; floats would need neither.
+    # open, chosen by the rule of `dtcl_study.left_open`: "none" leaves channels outside 0 to 255 as they are; "clip" cuts them;
+    # "wrap" casts to uint8, which turns 256 into 0.
     color_clipping: str = choice("none", "clip", "wrap")
     # open: plain random splits; stratifying by digit moves a class share by about half a percent.
     stratified_splits: bool = choice(False, True)
@@ -121,7 +122,7 @@ class Protocol(Checked):
     input_normalization: str = choice("none", "half")
 
     # --- views --------------------------------------------------------------------------------------------------
-    # open, chosen by the rule: RandomResizedCrop() is named without arguments; torchvision's own cuts a digit to 8 x 8 pixels.
+    # open, chosen by the rule: the paper names RandomResizedCrop without arguments. torchvision's default, 0.08, can leave 8 x 8 pixels.
     crop_scale: tuple[float, float] = numbers((0.5, 1.0), low=1e-3, high=1.0, length=2)
     # open: torchvision's default.
     crop_ratio: tuple[float, float] = numbers((0.75, 1.3333333333333333), low=1e-3, length=2)
@@ -143,8 +144,7 @@ class Protocol(Checked):
     kernel_size: int = number(3, low=1, high=27)
     # open: strided convolutions cost a quarter of convolution then pooling.
     downsampling: str = choice("stride", "max_pool", "average_pool")
-    # open, chosen by the rule: a rate; each unit alone as nn.Dropout does, or whole channels as
-    # nn.Dropout2d.
+    # open: the rule chose the rate. Each unit is dropped alone, as by nn.Dropout; "channel" drops whole channels.
     dropout: float = number(0.1, high=0.95)
     dropout_kind: str = choice("element", "channel")
     # open: the order in which the paper lists them. (Dropout and ReLU commute; batch norm and ReLU do not.)
@@ -170,11 +170,11 @@ class Protocol(Checked):
     epoch_selection: str = choice("last")
 
     # --- domain discriminator -----------------------------------------------------------------------------------
-    # open, chosen by the rule: solved to its optimum, or that many full-batch Adam steps from zero at each fit.
+    # open, chosen by the rule: `discriminator_steps` full-batch Adam steps from zero at each fit, or ("newton") the optimum.
     discriminator_fit: str = choice("adam", "newton")
     discriminator_steps: int = number(100, low=1)
     discriminator_learning_rate: float = number(0.01, above=True)
-    # open: scikit-learn's default penalty (l2 = 1/C = 1); it sets how sharp w is.
+    # open: scikit-learn's default penalty (l2 = 1/C = 1); with Adam the steps limit how sharp w is, too.
     discriminator_l2: float = number(1.0, above=True)
     # open, chosen by the rule: clean images in evaluation mode, the embedding that the probes see, or views in training mode.
     discriminator_inputs: str = choice("clean", "augmented")
@@ -185,8 +185,8 @@ class Protocol(Checked):
     posterior_view: str = choice("negative_view", "anchor_view")
     # Implied, not said: no gradient flows through w_ij.
     weight_gradient: bool = choice(False, True)
-    # open, and it matters: in more than half of the paper's grid, selected cells included, Eq. 3 is not positive for pairs
-    # that the discriminator is sure of, and then this is their temperature. Large enough for float32.
+    # open, chosen by the rule from 0.05 and 0.01, and it matters: in more than half of the paper's grid, selected cells
+    # included, Eq. 3 is not positive for pairs that the discriminator is sure of, and then this is their temperature.
     tau_min: float = number(0.05, above=True)
 
     # --- probes: they look at a trained encoder and change nothing of it --------------------------------------------

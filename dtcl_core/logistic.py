@@ -108,7 +108,7 @@ def newton(objective: _Objective, theta: Tensor, watched: bool, max_iterations: 
     for _ in range(max_iterations if watched else min(max_iterations, UNWATCHED_ITERATIONS)):
         gradient = objective.gradient(theta, p)
         active = ~(gradient.abs().amax(-1) <= CONVERGED * count)
-        if watched and not active.any():
+        if watched and not (active & value.isfinite()).any():
             break
         hessian = objective.hessian(p) + (damping + 1e-12)[..., None, None] * eye
         factor, failed = torch.linalg.cholesky_ex(hessian)

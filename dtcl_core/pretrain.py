@@ -307,6 +307,7 @@ class Stack:
             self.machine[name] = before if same else f"{before}, then {now}"
         self.epoch, self.seconds, self.losses = state["epoch"], float(state["seconds"]), list(state["losses"])
         self.networks.load(state)
+        self.graph = None  # it would write to the tensors of before
         if self.recorder is not None:
             self.recorder.epochs = list(state["temperatures"])
 

@@ -27,7 +27,6 @@ from dtcl_core import losses
 from dtcl_core.config import HYPERPARAMETERS, Protocol
 from dtcl_core.traces import Trace
 
-from . import left_open
 from .compare import Interval, by_seed, difference, mean
 from .experiments import BASELINES, DOMAIN, FOLLOWED, ID, OOD, ORACLE, PROPOSED, SHORT, title
 from .reported import CHANCE, SEEDS, SIGMA
@@ -65,8 +64,6 @@ class Evidence:
     Args:
         preset: whose rows.
     """
-
-    settled = left_open.CHOSEN is not None  # no verdict rests on rows of a stand-in for the settings that are to be chosen
 
     def __init__(self, preset: str = "paper"):
         self.preset = preset
@@ -435,7 +432,7 @@ class Claim:
         contrasts = states(self.compares(evidence))
         beside = states(self.beside(evidence), counts=False, m=len(contrasts))
         grid = self.seeds == "grid"
-        whole = evidence.settled and not (grid and evidence.seeds_behind(self.chapter) < SEEDS)
+        whole = not (grid and evidence.seeds_behind(self.chapter) < SEEDS)
         if self.seeds in ("grid", "fresh") and not whole:
             contrasts, beside = ([c._replace(state=NOT_YET) for c in found] for found in (contrasts, beside))
         word = self.rule(contrasts)
@@ -445,8 +442,7 @@ class Claim:
                 c if c.state == NOT_YET else c._replace(state=clear[not c.interval.low <= 0 <= c.interval.high])
                 for c in contrasts
             ]
-        waits = f"its {self.seeds} seeds are to be trained" if evidence.settled else "the settings are to be chosen"
-        return Verdict(word, contrasts + beside, waits if word == NOT_YET else "")
+        return Verdict(word, contrasts + beside, f"its {self.seeds} seeds are to be trained" if word == NOT_YET else "")
 
 
 CLAIMS = (

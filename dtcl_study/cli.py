@@ -347,7 +347,7 @@ def benchmark(options: argparse.Namespace) -> int:
 
 def freeze(options: argparse.Namespace) -> int:
     """Freeze what the first seeds of an experiment select."""
-    from . import left_open, selection
+    from . import selection
     from .study import Study
 
     if not re.fullmatch(r"\w+", options.name):
@@ -356,7 +356,7 @@ def freeze(options: argparse.Namespace) -> int:
     batch = options.experiment == "global_vs_batch"
     rows = study.complete[study.complete.discriminator == "batch"] if batch else study.complete
     lacking = {run.sigma for run in study.runs} - set(rows.sigma)
-    if lacking and left_open.CHOSEN is not None:
+    if lacking:
         raise ValueError(f"no seed is complete at sigma {min(lacking):g}, so nothing can be selected there.")
     target = selection.freeze(options.name, rows, HERE / "frozen")
     kept = json.loads(target.read_text(encoding="utf-8"))

@@ -135,7 +135,7 @@ BEST_NETWORKS: tuple[str, ...] = (  # the two that get more seeds
 TAKEN_NETWORKS: tuple[str, ...] = ("colours not clipped, crops from 0.5, dropout 0.1",)  # one, or two that fit alike
 BEST_WEIGHTS: tuple[str, ...] = ("100 Adam steps of 0.01, tau_min 0.05", "100 Adam steps of 0.01, tau_min 0.01")
 # The changes to `BASE` that were chosen: `Protocol`'s defaults.
-CHOSEN: Mapping[str, Any] | None = {**BASE, "color_clipping": "none", "crop_scale": (0.5, 1.0), "discriminator_fit": "adam"}
+CHOSEN: Mapping[str, Any] = {**BASE, "color_clipping": "none", "crop_scale": (0.5, 1.0), "discriminator_fit": "adam"}
 
 
 def weight_candidates(networks: Sequence[str]) -> tuple[Candidate, ...]:
@@ -149,7 +149,7 @@ def weight_candidates(networks: Sequence[str]) -> tuple[Candidate, ...]:
 
 
 def settings(preset: str) -> list[dict[str, Any]]:
-    """The experiment's settings: all that the rule needs now, more once the names above are filled in. In smoke and laptop two networks."""
+    """The experiment's settings: both stages on the first seeds, and the best two on more. In smoke and laptop two networks."""
     if preset != "paper":
         first = {configuration["method"]: configuration for configuration in reversed(NETWORK_CONFIGURATIONS)}
         return [network.setting(configuration) for network in NETWORKS[:2] for configuration in reversed(first.values())]

@@ -18,7 +18,6 @@ import pandas as pd
 from dtcl_core.config import HYPERPARAMETERS
 from dtcl_core.methods import ALL_METHODS
 
-from . import left_open
 from .experiments import frozen
 from .reported import CHANCE, SEEDS, SIGMA
 
@@ -112,14 +111,12 @@ def freeze(name: str, frame: pd.DataFrame, folder: Path) -> Path:
         folder: where it goes.
 
     Raises:
-        ValueError: if the file exists or a method is frozen already (a frozen selection is never changed), the settings are not chosen, or
-            a seed that is to select is not complete.
+        ValueError: if the file exists or a method is frozen already (a frozen selection is never changed), or a seed that is to select
+            is not complete.
     """
     target = folder / f"{name}.json"
     if target.exists():
         raise ValueError(f"{target.name} exists, and a frozen selection is never changed.")
-    if left_open.CHOSEN is None:
-        raise ValueError("the settings that the paper leaves open are not chosen yet, and a selection is frozen under them.")
     if frame.empty:
         raise ValueError("no seed is complete, so nothing can be selected.")
     count = frame.sigma.map(lambda sigma: SEEDS if sigma == SIGMA else FEWER_SEEDS)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pandas as pd
 
-from dtcl_core.config import HYPERPARAMETERS, LABEL_FRACTIONS, SIGMAS, TAU_ALPHAS, TAU_BETAS, Protocol
+from dtcl_core.config import HYPERPARAMETERS, LABEL_FRACTIONS, SIGMAS, TAU_ALPHAS, TAU_BETAS
 from dtcl_core.methods import METHODS
 
 from . import reported, selection
@@ -163,13 +163,9 @@ def of_methods(methods: Sequence[str] = tuple(METHODS)) -> list[Line]:
     return [Line(title(method), {"method": method}) for method in methods]
 
 
-def _probed() -> str:
-    return " D-Test-ID: by a probe on all training images." if Protocol().domain_probe_data == "train" else ""  # a stand-in
-
-
 def few(metric: str) -> str:
     """The caption of a table of one accuracy with 1 % of the labels."""
-    return f"{SHORT[metric]}, 1 % of the labels.{_probed() if metric == DOMAIN else ''}"
+    return f"{SHORT[metric]}, 1 % of the labels."
 
 
 def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIGMA) -> Twin:
@@ -183,7 +179,7 @@ def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIG
     columns = [Column(SHORT[metric], metric, where, heads[metric]) for metric in ACCURACIES]
     methods = [m for m in METHODS if m in set(rows.method)] if len(rows) else METHODS
     paper = reported.main_comparison(sigma, label_fraction)
-    caption = f"Accuracy with {percent(label_fraction)} of the labels at sigma {sigma:g}.{_probed()}"
+    caption = f"Accuracy with {percent(label_fraction)} of the labels at sigma {sigma:g}."
     return twin(caption, of_methods(tuple(methods)), columns, rows, paper)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from dtcl_core.config import LABEL_FRACTIONS, METRICS
 from dtcl_core.results import Store
 from dtcl_core.traces import BINS, Trace
-from dtcl_study import claims, experiments, left_open, reported
+from dtcl_study import experiments, left_open, reported
 from dtcl_study.experiments import DOMAIN, ORACLE, PROPOSED, REGISTRY
 
 CONFIGURATIONS = {
@@ -61,7 +61,6 @@ def settled(patch):
     patch(left_open, "TAKEN_NETWORKS", (left_open.NETWORKS[0].name,))
     patch(left_open, "BEST_WEIGHTS", tuple(w.name for w in left_open.WEIGHTS[:2]))
     patch(left_open, "CHOSEN", dict(left_open.BASE))
-    patch(claims.Evidence, "settled", True)
     found = selections()
     patch(experiments, "frozen", lambda: found)
 

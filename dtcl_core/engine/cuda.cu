@@ -230,6 +230,7 @@ template <int BLOCK, int COLORS> constexpr int forward_slots(int slots = Shape<B
 template <int BLOCK, int COLORS, bool SUMS> __global__ void __launch_bounds__(THREADS) forward_kernel(Call call) {
   using S = Shape<BLOCK>;
   constexpr int P = S::ROWS * S::SIDE, I = forward_slots<BLOCK, COLORS>();
+  static_assert(forward_memory<BLOCK, COLORS>(I) <= ROOM, "an image fits into shared memory");
   SHARED(smem);
   float *in = smem, *w = in + most(I * S::ENTERING, THREADS * 8), *source = w + TAPS * 4 * S::QUARTER_WEIGHTS;
   First<COLORS> first(source, I);
@@ -405,15 +406,16 @@ struct Gradient {
   float4 g, z, out;
 };
 
-// Floats for maps and gradients, in whose place the sums over threads come last.
+// Floats for maps and gradients, and for all; sums over threads come last, in the place of everything.
 template <int BLOCK> constexpr int backward_maps(int slots) {
   using S = Shape<BLOCK>;
   const int reduced = BLOCK == 1 ? slots * 7 * (FIRST / 4) * 36 : 0;
-  return most(most(slots * S::ENTERING + most(slots * S::DY, reduced), S::TILES * S::SPLITS * 96), THREADS * 8);
+  return slots * S::ENTERING + most(slots * S::DY, reduced);
 }
 template <int BLOCK, int COLORS> constexpr int backward_memory(int slots) {
   using S = Shape<BLOCK>;
-  return backward_maps<BLOCK>(slots) + TAPS * S::CIN * S::COUT + 3 * S::COUT + source_memory<BLOCK, COLORS>(slots);
+  const int before = backward_maps<BLOCK>(slots) + TAPS * S::CIN * S::COUT + 3 * S::COUT + source_memory<BLOCK, COLORS>(slots);
+  return most(most(before, S::TILES * S::SPLITS * 96), THREADS * 8);
 }
 template <int BLOCK, int COLORS> constexpr int backward_slots(int slots = Shape<BLOCK>::BACK_AT_ONCE) {
   return slots == 1 || backward_memory<BLOCK, COLORS>(slots) <= ROOM ? slots : backward_slots<BLOCK, COLORS>(slots / 2);
@@ -423,6 +425,7 @@ template <int BLOCK, int COLORS> constexpr int backward_slots(int slots = Shape<
 template <int BLOCK, int COLORS> __global__ void __launch_bounds__(THREADS) backward_kernel(Call call) {
   using S = Shape<BLOCK>;
   constexpr int I = backward_slots<BLOCK, COLORS>(), W = S::COUT, BEFORE = S::CIN, SPLITS = S::SPLITS;
+  static_assert(backward_memory<BLOCK, COLORS>(I) <= ROOM, "an image fits into shared memory");
   static_assert(S::TILES <= THREADS && S::BACK_PER_IMAGE <= THREADS, "blocks of at most so many channels");
   SHARED(smem);
   float *in = smem, *dy = in + I * S::ENTERING, *turned = smem + backward_maps<BLOCK>(I), *a = turned + TAPS * BEFORE * W, *d = a + W, *e = d + W, *source = e + W;

@@ -7,8 +7,10 @@ import hashlib
 import os
 import shutil
 import subprocess
+import threading
 from functools import cache
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,8 @@ from . import native
 from .native import LANES, PATCH, POINTER, Call, Unavailable, pointer
 
 FLAGS = ("-O3", "-std=c++17", "--expt-relaxed-constexpr", "-Xcompiler", "-fPIC", "-shared")
-WIDEST_FIRST, WIDEST = 32, 64  # channels that the first block and others may have
+WIDEST_FIRST, MOST, LAST = 32, 1024, (16, 32, 64)  # channels: of the first block, product of neighbours, of the last
+SHARED = 49152  # bytes of shared memory that every GPU has
 
 
 class CudaLibrary:
@@ -81,7 +84,7 @@ class CudaLibrary:
         return (patches.transpose(1, 2) @ wide).sum(0)
 
     def masks(self, keys: Tensor, words: int, below: int) -> Tensor:
-        """Dropout bits, int16 [keys, words], for keys int64 [keys, 2] on the device; see `native.Library.masks`."""
+        """Dropout bits, int16 [keys, words], for keys int64 [keys, 2] on the device; as `native.Library.masks` makes them, unchecked."""
         out = torch.empty(len(keys), words, dtype=torch.int16, device=self.device)
         kind = self.device.type
         given, made = pointer(keys, (len(keys), 2), torch.int64, kind), pointer(out, (len(keys), words), torch.int16, kind)
@@ -101,10 +104,10 @@ def compiled(widths: tuple[int, ...], capability: tuple[int, int], shared: int) 
     compiler = shutil.which("nvcc") or shutil.which("nvcc", path=f"{home}/bin")
     if compiler is None:
         raise Unavailable("nvcc was not found")
-    status, said, _ = native.asked([compiler, "--version"], 20)
+    status, said, _ = native.asked([compiler, "--version"], native.VERSION_SECONDS)
     if status:
         raise Unavailable("nvcc does not run")
-    version = "nvcc " + said.strip().splitlines()[-1]
+    version = f"nvcc {said.strip().rpartition(chr(10))[2]}"
     text, options = source(widths, shared), [f"-arch=sm_{capability[0]}{capability[1]}", *FLAGS]
     name = native.digest("\n".join([text, *options, version]).encode())
     folder = native.cache_folder()
@@ -116,10 +119,14 @@ def compiled(widths: tuple[int, ...], capability: tuple[int, int], shared: int) 
 def _load(widths: tuple[int, ...], device: torch.device) -> CudaLibrary | Unavailable:
     try:
         about = torch.cuda.get_device_properties(device)
-        path, description = compiled(widths, (about.major, about.minor), about.shared_memory_per_block_optin)
+        shared = getattr(about, "shared_memory_per_block_optin", SHARED)  # older versions of PyTorch do not tell
+        path, description = compiled(widths, (about.major, about.minor), shared)
         return CudaLibrary(path, widths, description, device)
     except (Unavailable, subprocess.SubprocessError, OSError) as reason:
         return Unavailable(str(reason))
+
+
+_loading = threading.Lock()
 
 
 def load(widths: tuple[int, ...], device: torch.device) -> CudaLibrary:
@@ -128,11 +135,13 @@ def load(widths: tuple[int, ...], device: torch.device) -> CudaLibrary:
         raise Unavailable("DTCL_TRUNK=pytorch")
     if not torch.cuda.is_available():
         raise Unavailable("PyTorch finds no GPU here")
-    if not 2 <= len(widths) <= 4 or any(width % LANES for width in widths) or max(widths) > WIDEST or widths[0] > WIDEST_FIRST:
-        told = f"two to four blocks with channels in multiples of {LANES}, at most {WIDEST_FIRST} in the first and {WIDEST} in others"
-        raise Unavailable(f"it takes {told}, not {list(widths)}")
+    wide = any(a * b > MOST for a, b in pairwise(widths)) or widths[0] > WIDEST_FIRST or widths[-1] not in LAST
+    if not 2 <= len(widths) <= 4 or any(width % LANES for width in widths) or wide:
+        told = f"two to four blocks with channels in multiples of {LANES}, at most {WIDEST_FIRST} in the first"
+        raise Unavailable(f"it takes {told}, {MOST} for the product of neighbours and {LAST} in the last, not {list(widths)}")
     index = torch.cuda.current_device() if device.index is None else device.index
-    made = _load(tuple(widths), torch.device("cuda", index))
+    with _loading:  # what two threads ask for is made once
+        made = _load(tuple(widths), torch.device("cuda", index))
     if isinstance(made, Unavailable):
         raise Unavailable(str(made))
     return made

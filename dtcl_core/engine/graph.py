@@ -55,10 +55,11 @@ class StepGraph:
         self.rates = [torch.tensor(group["lr"], dtype=torch.float32, device=self.places[0].device) for group in self.settings]
         before = [(group["lr"], group["capturable"]) for group in self.settings]
         self.graph = torch.cuda.CUDAGraph()
+        device = self.places[0].device
         try:
             for group, rate in zip(self.settings, self.rates):
                 group.update(lr=rate, capturable=True)
-            with torch.cuda.graph(self.graph):
+            with torch.cuda.device(device), torch.cuda.graph(self.graph, stream=torch.cuda.Stream(device)):
                 self.losses = step(self.inputs, self.posteriors)
         finally:
             for group, (rate, capturable) in zip(self.settings, before):

@@ -38,7 +38,10 @@ class Group(NamedTuple):
 
 
 def joined(groups: Sequence[Group], stream_of_run: Sequence[int]) -> tuple[Group, list[Tensor]] | None:
-    """Some groups as one, for what they do alike, and the places of each one's runs in it; None without groups."""
+    """Some groups as one (its runs, streams and counts; the rest is the first one's), and the places of each one's runs in it.
+
+    None without groups.
+    """
     if not groups:
         return None
     index = sorted(i for group in groups for i in group.places)

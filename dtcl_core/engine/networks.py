@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -12,6 +13,7 @@ from ..config import Run
 from ..encoder import Encoder
 from ..methods import ALL_METHODS
 from .checkpoint import copied
+from .device import is_accelerator
 from .trunk import Trunk
 
 
@@ -63,7 +65,10 @@ class Networks:
         """Set the learning rates of an epoch; both decay by the same factor."""
         p = self.protocol
         for optimizer, rate in zip(self.optimizers, (p.learning_rate, p.dann_learning_rate)):
-            optimizer.param_groups[0]["lr"] = rate * p.lr_gamma ** (epoch // p.lr_step)
+            decayed = rate * p.lr_gamma ** (epoch // p.lr_step)
+            if is_accelerator(self.memory.device):  # a recorded step has it in float32
+                decayed = float(np.float32(decayed))
+            optimizer.param_groups[0]["lr"] = decayed
 
     def update(self, losses: Tensor) -> None:
         """Take one optimiser step of every run on its own loss [R]."""

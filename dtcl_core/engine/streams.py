@@ -87,7 +87,7 @@ class Streams:
         self._dropped_below = round(protocol.dropout * 65536)  # of the 16 bits drawn for a unit
         self._infinity = torch.tensor(torch.inf, device=device)
         self._kept: dict[tuple[int, int, int], Tensor] = {}
-        self._prepared: tuple[list[Any], list[list[Tensor]] | None] | None = None
+        self._prepared: tuple[list[Any], list[list[Tensor]]] | None = None
         self._thread = ThreadPoolExecutor(1)
         self._ahead: dict[int, Future] = {}
 
@@ -151,6 +151,7 @@ class Streams:
 
     def _prepare(self, trunk: Trunk, epoch: int) -> None:
         """Make the views and dropout masks of all steps of an epoch at once, for a trunk on a GPU."""
+        self._prepared = None  # those of the epoch before make room
         steps, size, seeds = self.steps, self.protocol.batch_size, {s.seed for s in self.streams}
 
         def by_step(x: Tensor) -> Tensor:  # from [2 * steps * B, ...] to [steps, 2 * B, ...]
@@ -158,13 +159,14 @@ class Streams:
 
         looks = self.step_views(self.order[:, : steps * size], self.host_order[:, : steps * size])
         images = [Padded.of(look) if isinstance(look, Tensor) else look for look in looks]
-        masks, kept = None, {}
-        if self.protocol.dropout:
-            for block, shape in enumerate(dropout_shapes(self.protocol)):
-                for seed in seeds:
-                    purposes = [(epoch, step) for step in range(steps)]
+        purposes, kept = [(epoch, step) for step in range(steps)], {}
+        for block, shape in enumerate(dropout_shapes(self.protocol)):
+            for seed in seeds:
+                if self.protocol.dropout:
                     kept[seed, block] = self._kept_bits(trunk, 2 * size, shape, seed, purposes, block)
-            masks = [[kept[s.seed, block] for s in self.streams] for block in range(len(self.protocol.channels))]
+                else:
+                    kept[seed, block] = trunk.masks(2 * size)[block].expand(steps, -1, -1)
+        masks = [[kept[s.seed, block] for s in self.streams] for block in range(len(self.protocol.channels))]
         self._prepared = [type(look)(*map(by_step, look)) for look in images], masks
 
     def inputs(self, number: int, epoch: int) -> Inputs:
@@ -177,7 +179,7 @@ class Streams:
             return Inputs(index, images, self.dropout_masks(2 * index.shape[1], epoch, number))
         images, masks = self._prepared
         seen = [type(look)(*(x[number] for x in look)) for look in images]
-        return Inputs(index, seen, masks and [[m[number] for m in block] for block in masks])
+        return Inputs(index, seen, [[m[number] for m in block] for block in masks])
 
     def dropout_masks(self, count: int, *purpose: str | int) -> list[list[Tensor]] | None:
         """Dropout ceilings [count, side, side, channels] of each block and stream: 0 drops a unit, infinity keeps it; None without dropout.
@@ -234,9 +236,10 @@ class Streams:
         views = augment.resize_crop_blur(gray[:, None], boxes, self.blurs.gather(2, both), p.blur_kernel)
         colors = self.colors.gather(1, index[..., None].expand(-1, -1, 3))
         colors = colors[:, None].expand(-1, 2, -1, -1)
-        if self._is_tinted and not jittered:
-            return [Tinted.of(gray.flatten(0, 1), color.flatten(0, 1)) for gray, color in zip(views, colors)]
-        images = list(self.paint(views.flatten(0, 2), colors.flatten(0, 2)).split(2 * index.shape[1]))
+        images: list[Any] = [
+            Tinted.of(gray, color) if self._is_tinted and s not in jittered else self.paint(gray, color)
+            for s, (gray, color) in enumerate(zip(views.flatten(1, 2), colors.flatten(1, 2)))
+        ]
         if jittered:
             pairs = [(s, *view) for s, jitter in enumerate(self.jitters) for view in jitter or ()]
             places, counts = augment.jitter_places(np.concatenate([order[host_index[s]] for s, _, order in pairs]))
@@ -245,20 +248,15 @@ class Streams:
             done = augment.color_jitter(chosen, factors, self.upload(places), counts)
             for s, part in zip(jittered, done.split(2 * index.shape[1])):
                 images[s] = part
-        if self._is_tinted:
-            return [
-                x if s in jittered else Tinted.of(views[s].flatten(0, 1), colors[s].flatten(0, 1)) for s, x in enumerate(images)
-            ]
-        return [self.normalize(x).contiguous(memory_format=torch.channels_last) for x in images]
+        return [x if isinstance(x, Tinted) else self.normalize(x).contiguous(memory_format=torch.channels_last) for x in images]
 
     def both_views(self, stream: int, index: Tensor, host_index: np.ndarray) -> Tensor | Tinted | Padded:
         """Both views of a stream's images at `index` [B], concatenated: [2 B, 3, 28, 28], or `Tinted` or `Padded` for a trunk."""
         p, jitter = self.protocol, self.jitters[stream]
-        if self.trunk is None or (jitter is not None and p.jitter_position == "before_blur"):
+        library, early = None if self.trunk is None else self.trunk.library, p.jitter_position == "before_blur"
+        if not isinstance(library, Library) or (jitter is not None and early):  # a GPU makes views by `step_views`, if it can
             return torch.cat([self.views(stream, index, host_index, view) for view in range(2)])
         tinted = jitter is None and self._is_tinted
-        library = self.trunk.library
-        assert isinstance(library, Library)  # a GPU makes views by `step_views`
         gray = library.views(self.gray[stream], index, self.boxes[stream], self.blurs[stream], p.blur_kernel, border=int(tinted))
         colors = self.colors[stream][index].repeat(2, 1)
         if tinted:

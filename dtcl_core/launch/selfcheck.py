@@ -77,7 +77,10 @@ def agreement(device: torch.device, precision: str) -> Finding:
     if loss <= most_loss and gradient <= most_gradient:
         return found, ""
     other = "another version of PyTorch" if stack.trunk is None else "DTCL_TRUNK=pytorch"
-    other = "another version of PyTorch or of the driver, or --device cpu" if is_accelerator(device) else other
+    if is_accelerator(device):
+        other = (
+            "" if stack.trunk is None else "DTCL_TRUNK=pytorch, "
+        ) + "another version of PyTorch or of the driver, or --device cpu"
     return found, f"Do not train with this, its rows would be wrong: try {other}, and report it with this output."
 
 

@@ -62,13 +62,14 @@ inline void block(int threads) {
     makecontext(&each[t], start, 0);
     ended[t] = false;
   }
-  static volatile int t, left;  // a jump back keeps no registers
+  static volatile int t, n, left;  // a jump back keeps no registers
   static volatile bool begun;
   begun = false;
   for (left = threads; left;) {
     left = 0;
-    for (t = 0; t < threads; t++)
-      if (!ended[t]) {
+    const int first = std::rand() % threads, step = 2 * (std::rand() % threads) + 1;  // another order at each barrier
+    for (n = 0; n < threads; n++)
+      if (!ended[t = (first + n * step) % threads]) {
         current = t, threadIdx = {t, 0};
         if (!_setjmp(back)) {
           if (begun) _longjmp(inside[t], 1);
@@ -91,6 +92,7 @@ inline float __shfl_xor_sync(unsigned, float value, int lanes) {
   return other;
 }
 template <class Kernel, class... Arguments> void launch(Kernel kernel, Grid grid, int threads, int floats, void*, Arguments... arguments) {
+  if (floats * 4 > SHARED_BYTES) abort();
   fibers::memory.floats.assign(floats + 4, NAN);  // what nobody wrote must not matter
   fibers::work = [&] { kernel(arguments...); };
   gridDim = {int(grid.x), int(grid.y)};

@@ -17,7 +17,11 @@ from dtcl_core.traces import BINS, KINDS, Trace
 
 @pytest.fixture
 def weighted(tiny):
-    old = {"color_clipping": "clip", "crop_scale": (0.08, 1.0), "discriminator_fit": "newton"}  # views that show their domain early
+    old = {
+        "color_clipping": "clip",
+        "crop_scale": (0.08, 1.0),
+        "discriminator_fit": "newton",
+    }  # views that show their domain early
     sharp = dataclasses.replace(tiny, discriminator_l2=1e-3, **old)  # so few images would leave w near 1/2
     return [Run(m, 0.125, 0.1, seed=1, protocol=sharp) for m in ("dw_pairs", "dw_negatives")]
 

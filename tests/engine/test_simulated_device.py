@@ -1,16 +1,14 @@
 """The path a GPU takes, on a simulated device: the whole of training and evaluation, and nothing in it waits for the device."""
 
-import importlib.util
-import sys
 from dataclasses import replace
 from pathlib import Path
 
+import counting
 import numpy as np
-import pandas as pd
 import pytest
 import simulated
 import torch
-from simulated import Call, HostWait, MixedDevices, Simulation
+from simulated import HostWait, MixedDevices, Simulation
 
 from dtcl_core import evaluate, methods, pretrain
 from dtcl_core.config import Protocol, Run
@@ -249,19 +247,10 @@ def test_free_memory_is_what_the_device_has_less_what_is_held():
 # --- what a GPU is asked for ----------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def counting(monkeypatch):
+def test_a_step_of_full_size_asks_for_what_its_shapes_ask_for(monkeypatch):
     if not BENCHMARKS.exists():
         pytest.skip("the benchmarks are in a checkout, not in the package")
     monkeypatch.syspath_prepend(BENCHMARKS)
-    spec = importlib.util.spec_from_file_location("simulated_benchmark", BENCHMARKS / "simulated.py")
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_a_step_of_full_size_asks_for_what_its_shapes_ask_for(counting):
     import parts
 
     found = counting.count(counting.standard_runs(24), "bfloat16")
@@ -275,25 +264,10 @@ def test_a_step_of_full_size_asks_for_what_its_shapes_ask_for(counting):
     assert (found.streams, found.steps) == (1, 27)
 
 
-def test_the_papers_runs_stay_under_eight_minutes_of_a_large_gpu_by_their_counts(counting):
-    (stacks,) = counting.paper_stacks().values()
-    assert sum(map(len, stacks)) == 950 and len(stacks) == 3
-    rows = counting.rows_of("the paper's", stacks[0], len(stacks))
-    assert all(row["launches"] <= 1100 for row in rows), "launches bind before anything else does"
-    minutes = counting.computed_minutes(pd.DataFrame(rows))
-    assert minutes.keys() == {"H100 SXM", "H200 SXM"} and all(1 < m < 8 for m in minutes.values())
-
-
 @pytest.mark.parametrize("precision", ["bfloat16", "float32"])
-def test_the_estimate_of_memory_holds_and_does_not_waste(counting, precision):
+def test_the_estimate_of_memory_holds_and_does_not_waste(precision):
     each = local.bytes_of_run(Protocol(), precision)
     small, large = (counting.count(counting.standard_runs(size), precision).peak for size in (24, local.GPU_STACK))
     mixed = counting.count(counting.mixed_runs(local.GPU_STACK), precision).peak
     assert each / 3 < (large - small) / (local.GPU_STACK - 24) < each, "of one more run"
     assert all(local.GPU_STACK * each / 3 < peak < local.GPU_STACK * each for peak in (large, mixed))
-
-
-def test_a_floor_is_the_longer_of_operations_and_bytes_for_each_operator(counting):
-    gpu = counting.Gpu(100.0, {torch.float32: 1000.0})
-    calls = [Call("mm", torch.float32, 2000, 100), Call("add", None, 0, 300), Call("mm", torch.float32, 10, 100)]
-    assert counting.device_ms(calls, gpu) == pytest.approx(1e3 * (2 + 3 + 1))

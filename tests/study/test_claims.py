@@ -26,8 +26,6 @@ def series(center, spread=0.01, n=20):
 class MadeUp(Evidence):
     """Fresh seeds on which an accuracy is a function of method, metric, sigma, label fraction and kind of discriminator."""
 
-    settled = True
-
     def __init__(self, accuracy, n=20):
         super().__init__()
         self.accuracy, self.n = accuracy, n
@@ -262,16 +260,6 @@ def test_temperatures_start_low_and_converge(first, last, word):
     assert claims.judged(11, evidence).word == word
 
 
-def test_no_verdict_rests_on_a_stand_in():
-    evidence = MadeUpGrid(of_the_grid)
-    evidence.settled = False
-    for number in (1, 2, 5, 7, 8, 11, 14):
-        verdict = claims.judged(number, evidence)
-        assert verdict.word == claims.NOT_YET and verdict.counts == "the settings are to be chosen"
-        assert {c.state for c in verdict.contrasts} == {claims.NOT_YET}, "nor what stands beside"
-    assert {claims.judged(n, evidence).word for n in (12, 13)} == {"holds"}
-
-
 def test_fresh_rows_are_taken_where_all_of_their_seeds_are_there(monkeypatch):
     """Methods without a discriminator too, of which pandas keeps a missing value."""
     runs = [Run(m, 0.1, sigma=s, seed=seed) for m in ("standard", "same_domain") for s in (25.0, 50.0) for seed in (1100, 1101)]
@@ -301,10 +289,8 @@ def test_a_run_that_diverged_is_chance():
     assert evidence.all_of(BASELINES, "test_id")[1100] == pytest.approx((3 * others + 0.5) / 4)
 
 
-@pytest.mark.parametrize("settled", [True, False])
-def test_the_exact_claims_need_no_runs(settled, monkeypatch):
+def test_the_exact_claims_need_no_runs(monkeypatch):
     evidence = Evidence("smoke")
-    monkeypatch.setattr(Evidence, "settled", settled)
     monkeypatch.setattr(Evidence, "grid", property(lambda self: pytest.fail("it reads the grid")))
     twelve = claims.judged(12, evidence)
     assert twelve.word == "holds" and twelve.contrasts[0].interval.low > 3

@@ -25,7 +25,7 @@ from dtcl_core import terminal
 from dtcl_core.config import Run
 from dtcl_core.launch import local
 from dtcl_core.results import Store
-from dtcl_study import audit, cli, left_open, selection
+from dtcl_study import audit, cli, selection
 from dtcl_study.experiments import REGISTRY, wants_trace
 
 ROOT = Path(dtcl_study.__file__).resolve().parent.parent
@@ -424,9 +424,6 @@ def test_only_what_the_paper_has_is_reproduced(what, grid, capsys):
 def test_a_selection_is_frozen_once_on_complete_seeds(grid, monkeypatch, capsys):
     (grid / "frozen").mkdir()
     monkeypatch.setattr(cli, "HERE", grid)
-    monkeypatch.setattr(left_open, "CHOSEN", None)
-    assert cli.main(["freeze", "main", "main_table"]) == 2 and "are not chosen yet" in capsys.readouterr().err
-    monkeypatch.setattr(left_open, "CHOSEN", {})
     assert (
         cli.main(["freeze", "main", "main_table"]) == 2
         and "seeds 0 to 4 select; not complete: 2, 3, 4." in capsys.readouterr().err
@@ -447,7 +444,6 @@ def test_only_batch_level_discriminators_are_frozen_of_the_two_kinds(tmp_path, m
     (tmp_path / "frozen").mkdir()
     monkeypatch.setattr(cli, "HERE", tmp_path)
     monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
-    monkeypatch.setattr(left_open, "CHOSEN", {})
     assert cli.main(["freeze", "batch", "global_vs_batch", "--sigma", "25,75"]) == 2
     assert capsys.readouterr().err == "error: no seed is complete at sigma 75, so nothing can be selected there.\n"
     assert cli.main(["freeze", "batch", "global_vs_batch", "--sigma", "25"]) == 0

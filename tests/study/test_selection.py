@@ -8,7 +8,7 @@ import pytest
 from made_up import frame, standard
 
 from dtcl_core.config import Run
-from dtcl_study import left_open, selection
+from dtcl_study import selection
 
 
 def by_table(values):
@@ -89,10 +89,6 @@ def test_other_seeds_select_by_the_bootstrap():
 def test_what_is_frozen_is_what_is_selected_and_is_never_changed(tmp_path, monkeypatch):
     rows = frame(standard(sigma=25.0), by_table({**VALUES, (0.05, 2): 1.0}))
     assert selection.select(rows).tau_alpha.tolist() == [0.05], "by three seeds; two select"
-    monkeypatch.setattr(left_open, "CHOSEN", None)
-    with pytest.raises(ValueError, match="are not chosen yet"):
-        selection.freeze("sigma_25", rows, tmp_path)
-    monkeypatch.setattr(left_open, "CHOSEN", {})
     path = selection.freeze("sigma_25", rows, tmp_path)
     assert json.loads(path.read_text()) == {
         "name": "sigma_25",
@@ -112,9 +108,7 @@ def test_what_is_frozen_is_what_is_selected_and_is_never_changed(tmp_path, monke
         selection.freeze("later", rows[rows.seed > 0], tmp_path)
 
 
-def test_each_sigma_and_kind_of_discriminator_needs_its_own_seeds(tmp_path, monkeypatch):
-    monkeypatch.setattr(left_open, "CHOSEN", {})
-
+def test_each_sigma_and_kind_of_discriminator_needs_its_own_seeds(tmp_path):
     def rows(seeds):
         runs = [Run("dw_pairs", 0.1, 0.5, sigma=s, discriminator=k, seed=i) for (s, k), n in seeds.items() for i in range(n)]
         return frame(runs)
