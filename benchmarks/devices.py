@@ -1,6 +1,6 @@
 """Does a GPU train the same networks as a CPU? Stored runs that a GPU trained, trained again on this machine's CPU.
 
-    python benchmarks/devices.py [I/N]    # part I of N; each appends to devices.csv beside this file
+    python benchmarks/devices.py [I/N]    # part I of N; each appends to devices.csv beside this file what is not there yet
 
 Training amplifies rounding, so single runs end elsewhere; what must agree is the distribution over seeds. The runs are five configurations of the
 weight that was chosen (`dtcl_study.left_open`), on each of its seeds. The rule, made before: the 95 % interval over seeds of each accuracy's mean
@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import machine
+import pandas as pd
 import torch
 
 from dtcl_core.results import METRICS, Store
@@ -40,6 +41,7 @@ def stored() -> dict[int, list[dict]]:
 def main(part: str = "0/1") -> None:
     index, count = map(int, part.split("/"))
     path = Path(__file__).with_suffix(".csv")
+    there = set(pd.read_csv(path).key) if path.exists() else set()
 
     def keep(line: dict) -> None:
         told = {**{name: line[name] for name in ("key", "seed", *METRICS)}, **machine.origin(torch.device("cpu"))}
@@ -50,7 +52,8 @@ def main(part: str = "0/1") -> None:
                 writer.writeheader()
             writer.writerow({name: f"{value:.5g}" if isinstance(value, float) else value for name, value in told.items()})
 
-    audit.retrained([*stored().values()][index::count], torch.device("cpu"), on_compared=keep)
+    missing = [left for rows in stored().values() if (left := [row for row in rows if row["key"] not in there])]
+    audit.retrained(missing[index::count], torch.device("cpu"), on_compared=keep)
 
 
 if __name__ == "__main__":

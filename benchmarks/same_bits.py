@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -22,7 +23,14 @@ def stacks(epochs: int) -> list:
     """Stacks that share a network's shape; together they use every method."""
     from dtcl_core.config import Protocol, Run
 
-    p = Protocol(epochs=epochs, split_sizes=(1386, 231, 231, 462), tau_min=0.05, domain_probe_data="train")
+    said = {
+        "color_clipping": "none",
+        "crop_scale": (0.5, 1.0),
+        "discriminator_fit": "adam",
+        "tau_min": 0.05,
+    }  # commits differ in defaults
+    p = Protocol(epochs=epochs, split_sizes=(1386, 231, 231, 462), domain_probe_data="train", **said)
+    solved = replace(p, discriminator_fit="newton")
     plain = [
         Run("standard", 0.1, protocol=p),
         Run("standard", 0.1, seed=1, sigma=25.0, protocol=p),
@@ -38,7 +46,8 @@ def stacks(epochs: int) -> list:
         Run("color_jitter", 0.1, protocol=p),
     ]
     headed = [Run("standard", tau, projector="mlp", projector_dim=8, protocol=p) for tau in (0.1, 0.2)]
-    return [plain, headed]
+    weighted = [Run(method, tau, 0.5, protocol=solved) for method in ("dw_negatives", "dw_pairs") for tau in (0.1, 0.2)]
+    return [plain, headed, weighted]
 
 
 def digests(epochs: int) -> dict[str, str]:
