@@ -356,13 +356,12 @@ def test_an_audit_that_is_stopped_keeps_what_it_compared(tmp_path, monkeypatch, 
 
 def test_run_and_status_from_the_command_line(tmp_path):
     store = ["--results", tmp_path]
-    done = run("run", "main_table", "--methods", "standard,dw_pairs", "--seeds", 1, *store)
-    assert done.returncode == 0 and "All 2 runs exist now" in done.stdout, done.stderr
-    assert len(re.findall("^Encoders are computed by .*: float32, 1 thread, up to", done.stdout, re.MULTILINE)) == 1
+    parts = [run("run", "main_table", "--seeds", 1, "--shard", f"{part}/2", *store) for part in range(2)]
+    assert all(done.returncode == 0 for done in parts), parts[0].stderr + parts[1].stderr
+    assert sum(int(re.search(r"All (\d+) runs exist now", done.stdout)[1]) for done in parts) == 7 == len(Store(tmp_path).rows())
+    assert len(re.findall("^Encoders are computed by .*: float32, 1 thread, up to", parts[0].stdout, re.MULTILINE)) == 1
     again = run("run", "main_table", "--methods", "standard,dw_pairs", "--seeds", 1, *store)
     assert "main_table, preset smoke: 2 of 2 runs exist." in again.stdout
-    parts = [run("run", "main_table", "--seeds", 1, "--shard", f"{part}/2", *store).stdout for part in range(2)]
-    assert sum(int(re.search(r"of (\d+) runs exist", said)[1]) for said in parts) == 7 == len(Store(tmp_path).rows())
     status = run("status", *store)
     assert status.stdout.startswith(f"7 rows in {tmp_path}") and "of this processor on 1 thread by" in status.stdout
     assert re.search(r"^main_table +950 +0 +950 +0 of 5 +950 +\S+ (s|min|h|days) +\d+\.\d$", status.stdout, re.MULTILINE)
