@@ -35,7 +35,7 @@ EXAMPLES = {
     "status": 4,
     "benchmark": 60,
     "each chapter's parameters": 12,
-    "each whole chapter": 2,
+    "each whole chapter": 1,
 }
 settings.register_profile("dtcl", derandomize=True, database=None, deadline=None, print_blob=False)
 settings.load_profile("dtcl")

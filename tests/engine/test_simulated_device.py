@@ -74,7 +74,7 @@ def test_epochs_of_every_method_wait_for_nothing_and_give_what_the_cpu_gives(eve
     assert measured == evaluate.evaluate(cpu)
 
 
-@pytest.mark.parametrize("head", ["linear", "mlp"])
+@pytest.mark.parametrize("head", ["mlp"])
 def test_projector_heads(tiny, head):
     protocol = replace(tiny, projector_batch_norm=True)
     settings = [
@@ -264,10 +264,10 @@ def test_a_step_of_full_size_asks_for_what_its_shapes_ask_for(monkeypatch):
     assert (found.streams, found.steps) == (1, 27)
 
 
-@pytest.mark.parametrize("precision", ["bfloat16", "float32"])
-def test_the_estimate_of_memory_holds_and_does_not_waste(precision):
-    each = local.bytes_of_run(Protocol(), precision)
-    small, large = (counting.count(counting.standard_runs(size), precision).peak for size in (24, local.GPU_STACK))
-    mixed = counting.count(counting.mixed_runs(local.GPU_STACK), precision).peak
-    assert each / 3 < (large - small) / (local.GPU_STACK - 24) < each, "of one more run"
-    assert all(local.GPU_STACK * each / 3 < peak < local.GPU_STACK * each for peak in (large, mixed))
+def test_the_estimate_of_memory_holds_and_does_not_waste():
+    each, most = local.bytes_of_run(Protocol(), "float32"), 128
+    small, large = (counting.count(counting.standard_runs(size), "float32").peak for size in (24, most))
+    runs = counting.mixed_runs(most)
+    mixed = counting.count(runs, "float32").peak
+    assert each / 3 < (large - small) / (most - 24) < each, "of one more run"
+    assert most * each / 3 < large < most * each and len(runs) * each / 3 < mixed < len(runs) * each
