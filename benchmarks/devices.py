@@ -3,7 +3,7 @@
     python benchmarks/devices.py [I/N]    # part I of N; each appends to devices.csv beside this file what is not there yet
 
 Training amplifies rounding, so single runs end elsewhere; what must agree is the distribution over seeds. The runs are five configurations of the
-weight that was chosen (`dtcl_study.left_open`), on each of its seeds. The rule, made before: the 95 % interval over seeds of each accuracy's mean
+weight that was chosen (`dtcl_study.left_open`), on each of its seeds, where a GPU trained them. The rule, made before: the 95 % interval over seeds of each accuracy's mean
 difference lies within `audit.TOLERANCE` of zero, or at least contains zero.
 """
 
