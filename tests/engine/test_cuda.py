@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,12 @@ import torch
 
 from dtcl_core import keyed, pretrain
 from dtcl_core.config import Protocol
+from dtcl_core.discriminator import Fitted
 from dtcl_core.encoder import Encoder, feature_sizes
 from dtcl_core.engine import cuda, graph, native, streams
 from dtcl_core.engine.trunk import Tinted, Trunk
 from dtcl_core.launch.selfcheck import one_of_each
+from dtcl_core.logistic import LogisticModel
 
 CPU = torch.device("cpu")
 
@@ -172,3 +175,58 @@ def test_a_stack_on_a_gpu_sees_and_does_what_one_on_a_cpu_does(pair, monkeypatch
     for ours, theirs in zip(found.losses, expected.losses):
         torch.testing.assert_close(ours, theirs, rtol=2e-3, atol=2e-3)
     torch.testing.assert_close(found.losses[0], expected.losses[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.fixture
+def recorder(monkeypatch):
+    """CUDA's recording without CUDA: what is recorded is computed at once, and replays are counted."""
+
+    class Recording:
+        replays = 0
+
+        def replay(self):
+            self.replays += 1
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", Recording)
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: device)
+    monkeypatch.setattr(torch.cuda, "device", lambda device: nullcontext())
+    monkeypatch.setattr(torch.cuda, "graph", lambda recording, stream: nullcontext())
+
+
+def weigher(value: float) -> Fitted:
+    return Fitted(LogisticModel(torch.full((2, 2, 3), value), torch.full((2, 2), -value)))
+
+
+def test_a_recorded_step_reads_fixed_places_that_each_epoch_and_step_fills(recorder):
+    optimizer = torch.optim.Adam([torch.nn.Parameter(torch.ones(2))], lr=0.1)
+    seen = []
+
+    def step(inputs, posteriors):
+        group = optimizer.param_groups[0]
+        assert isinstance(group["lr"], torch.Tensor) and group["capturable"], "a rate that is a number would be recorded"
+        seen.append((inputs, posteriors["dw_pairs"].model, group["lr"]))
+        return torch.zeros(2)
+
+    def inputs(value: float) -> streams.Inputs:
+        look = Tinted(torch.full((4, 29, 29), value), torch.full((4, 3), value))
+        return streams.Inputs(torch.tensor([[int(value)]]), [look], [[torch.full((4, 1), int(value), dtype=torch.int16)]])
+
+    recorded = graph.StepGraph(step, inputs(1.0), {"dw_pairs": weigher(1.0)}, [optimizer])
+    assert optimizer.param_groups[0]["lr"] == 0.1 and not optimizer.param_groups[0]["capturable"]
+    ((places, model, rate),) = seen
+    optimizer.param_groups[0]["lr"] = 0.05
+    recorded.begin({"dw_pairs": weigher(3.0)})
+    assert recorded(inputs(2.0)) is recorded.losses and recorded.graph.replays == 1 and len(seen) == 1
+    assert all((x == 2).all() for x in graph.tensors_in(places)) and isinstance(places.images[0], Tinted)
+    assert (model.weight == 3).all() and (model.bias == -3).all() and rate == pytest.approx(0.05)
+
+
+def test_a_step_that_cannot_be_recorded_leaves_the_optimiser_as_it_was(recorder):
+    optimizer = torch.optim.Adam([torch.nn.Parameter(torch.ones(2))], lr=0.1)
+
+    def fails(inputs, posteriors):
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    with pytest.raises(RuntimeError, match="not permitted"):
+        graph.StepGraph(fails, [torch.ones(1)], {}, [optimizer])
+    assert optimizer.param_groups[0]["lr"] == 0.1 and not optimizer.param_groups[0]["capturable"]
