@@ -6,13 +6,14 @@ import shutil
 import subprocess
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
 from dtcl_core import keyed, pretrain
-from dtcl_core.config import Protocol
+from dtcl_core.config import Protocol, Run
 from dtcl_core.discriminator import Fitted
 from dtcl_core.encoder import Encoder, feature_sizes
 from dtcl_core.engine import cuda, graph, native, streams
@@ -230,3 +231,46 @@ def test_a_step_that_cannot_be_recorded_leaves_the_optimiser_as_it_was(recorder)
     with pytest.raises(RuntimeError, match="not permitted"):
         graph.StepGraph(fails, [torch.ones(1)], {}, [optimizer])
     assert optimizer.param_groups[0]["lr"] == 0.1 and not optimizer.param_groups[0]["capturable"]
+
+
+def test_a_stack_whose_step_cannot_be_recorded_trains_on_as_before(pair, monkeypatch, tmp_path):
+    emulated, _ = pair
+    if len(emulated.widths) != 2:
+        pytest.skip("one shape is enough")
+
+    def refused(*_):
+        raise RuntimeError("operation not permitted when stream is capturing\nand more")
+
+    monkeypatch.setattr(pretrain, "choose_trunk", lambda *_: (emulated, "the trunk for GPUs"))
+    monkeypatch.setattr(pretrain, "StepGraph", refused)
+    monkeypatch.setattr(streams, "is_accelerator", lambda device: True)
+    protocol = Protocol(channels=emulated.widths, split_sizes=(200, 40, 40, 40), batch_size=100, epochs=3)
+    plain = pretrain.train([Run("standard", 0.1, protocol=protocol)], "cpu")
+    monkeypatch.setattr(pretrain, "is_accelerator", lambda device: True)
+    with pytest.warns(
+        UserWarning, match="not recorded as a CUDA graph, which is slower: operation not permitted .* capturing$"
+    ) as told:
+        stack = pretrain.train([Run("standard", 0.1, protocol=protocol)], "cpu", checkpoint=tmp_path / "c.pt")
+    assert len(told) == 1 and stack.graph is None
+    assert all(torch.equal(a, b) for a, b in zip(stack.losses, plain.losses))
+    stack.graph = object()
+    stack.restore(tmp_path / "c.pt")
+    assert stack.graph is None, "it would write to the tensors of before"
+
+
+def test_where_a_gpu_cannot_have_the_trunk_the_reason_is_told(monkeypatch):
+    def told(widths):
+        with pytest.raises(native.Unavailable) as reason:
+            cuda.load(widths, torch.device("cuda", 0))
+        return str(reason.value)
+
+    monkeypatch.delenv(native.SWITCH, raising=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert told((16, 16, 32)) == "PyTorch finds no GPU here"
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    for widths in ((16,), (8, 16), (48, 16), (32, 64), (16, 48), (16, 16, 32, 16, 16)):
+        assert "not [" in told(widths), widths
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda device: SimpleNamespace(major=9, minor=0))
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
+    monkeypatch.setattr(cuda, "_load", cuda._load.__wrapped__)
+    assert told((16, 16, 32)) == "nvcc was not found"
