@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-ONE_OF = (
-    "method",
-    "discriminator",
-    "sigma",
-    "projector",
-    "projector_dim",
-    "label_fraction",
-)  # columns in which the rows of one mean must not differ
+# Columns in which the rows of one mean must not differ.
+ONE_OF = ("method", "discriminator", "sigma", "projector", "projector_dim", "label_fraction")
 
 
 class Interval(NamedTuple):
@@ -56,6 +50,20 @@ def accuracy(values: Iterable[float], confidence: float = 0.95) -> Interval:
     """`mean` of accuracies: its ends are cut at 0 and 1, which no accuracy passes."""
     found = mean(values, confidence)
     return found._replace(low=float(np.clip(found.low, 0, 1)), high=float(np.clip(found.high, 0, 1)))
+
+
+def predicted(draws: Sequence[Sequence[float]], seeds: int) -> Interval:
+    """Our mean accuracy, and the 95 % prediction interval for a mean over `seeds` other seeds with one draw of labels each.
+
+    Args:
+        draws: for each seed of ours its accuracies, one per draw of labels.
+    """
+    means = pd.Series([np.mean(each) for each in draws], dtype=float)
+    n, spread = len(means), means.var()  # NaN for one seed
+    one_draw = spread + np.mean([np.var(each) for each in draws])  # variance of a seed with one draw
+    half = stats.t.ppf(0.975, n - 1) * np.sqrt(spread / n + one_draw / seeds)
+    low, high = np.clip([means.mean() - half, means.mean() + half], 0, 1)
+    return Interval(float(means.mean()), float(low), float(high), n)
 
 
 def by_seed(rows: pd.DataFrame, metric: str, of: str = "", **where: Any) -> pd.Series:

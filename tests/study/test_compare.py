@@ -37,6 +37,22 @@ def test_an_interval_covers_the_mean_as_often_as_it_says():
     assert np.mean([i.low < 0.3 < i.high for i in found]) == pytest.approx(0.95, abs=0.015)
 
 
+@pytest.mark.parametrize(("between", "within"), [(0.02, 0.0), (0.02, 0.05), (0.0, 0.05)])
+def test_a_prediction_interval_covers_the_mean_of_others_seeds_as_often_as_it_says(between, within):
+    """Two studies of the same truth: ours has 20 draws of labels a seed, the other one."""
+    rng, covered = np.random.default_rng(0), []
+    for _ in range(2000):
+        ours, theirs = (0.7 + rng.normal(0, between, (5, 1)) + rng.normal(0, within, (5, k)) for k in (20, 1))
+        found = compare.predicted(ours.tolist(), 5)
+        covered.append(found.low < theirs.mean() < found.high)
+    assert np.mean(covered) == pytest.approx(0.95, abs=0.015) if between >= within else np.mean(covered) > 0.94
+
+
+def test_a_prediction_interval_of_one_seed_has_no_ends():
+    found = compare.predicted([[0.6, 0.8]], 5)
+    assert found.mean == pytest.approx(0.7) and np.isnan(found.low) and np.isnan(found.high) and found.n == 1
+
+
 def test_differences_are_paired_by_seed_and_refuse_a_seed_twice():
     one, other = pd.Series({0: 0.5, 1: 0.7, 2: 0.9}), pd.Series({1: 0.6, 2: 0.7, 3: 0.1})
     assert compare.difference(one, other).to_dict() == pytest.approx({1: 0.1, 2: 0.2})
