@@ -110,7 +110,9 @@ def test_a_users_types_are_checked(mypy, site, tmp_path):
     (tmp_path / "user.py").write_text(
         "from dtcl_core import InfoNCELoss\nloss_fn = InfoNCELoss('low')\nx: int = loss_fn.extra_repr()\n"
     )
-    _, said = mypy("user.py", cwd=tmp_path, MYPYPATH=str(site))
+    _, said = mypy(
+        "user.py", "--config-file", ROOT / "pyproject.toml", cwd=tmp_path, MYPYPATH=str(site)
+    )  # so that the cache serves
     assert 'incompatible type "str"; expected "float | Tensor' in said and "Incompatible types in assignment" in said
 
 

@@ -308,19 +308,32 @@ def test_a_commit_is_marked_where_any_file_of_the_package_differs_from_it(tmp_pa
         environment = os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
         return subprocess.run(command, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True).stdout.strip()
 
-    told = (sys.executable, "-c", "from dtcl_core.engine import provenance; print(provenance.commit())")
     run("git", "init", "--quiet")
     run("git", "add", "dtcl_core")
     run("git", "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "-m", "all")
     commit = run("git", "rev-parse", "--short=12", "HEAD")
-    assert run(*told) == commit
-    for changed in ("losses.py", "engine/native.cpp", "nn/modules.py"):
-        with open(tmp_path / "dtcl_core" / changed, "a") as file:
-            file.write("\n")
-        assert run(*told) == commit + "+", changed
-        run("git", "checkout", "--quiet", ".")
-    run("git", "rm", "--cached", "--quiet", "-r", "dtcl_core")
-    assert run(*told) == "None", "a copy in another project's checkout is none of its files"
+    script = """
+import subprocess
+from pathlib import Path
+from dtcl_core.engine import provenance
+
+def tell(name):
+    print(name, provenance.commit())
+    provenance.commit.cache_clear()
+
+tell("clean")
+for name in ("losses.py", "engine/native.cpp", "nn/modules.py"):
+    file = Path("dtcl_core", name)
+    before = file.read_bytes()
+    file.write_bytes(before + b"\\n")
+    tell(name)
+    file.write_bytes(before)
+subprocess.run(["git", "rm", "--cached", "--quiet", "-r", "dtcl_core"], check=True)
+tell("removed")
+"""
+    told = dict(line.split() for line in run(sys.executable, "-c", script).splitlines())
+    changed = dict.fromkeys(("losses.py", "engine/native.cpp", "nn/modules.py"), commit + "+")
+    assert told == {"clean": commit, **changed, "removed": "None"}, "a copy in another project's checkout is none of its files"
 
 
 @pytest.mark.parametrize("folder", ["rows", "traces", ".checkpoints"])
