@@ -87,7 +87,7 @@ def pytest_configure(config):
 @pytest.fixture
 def tiny() -> Protocol:
     """Small splits and networks: an epoch of three steps takes a fraction of a second."""
-    return Protocol(split_sizes=(224, 40, 40, 40), batch_size=64, channels=(8, 8, 8), epochs=2)
+    return Protocol(split_sizes=(224, 40, 40, 40), batch_size=64, channels=(8, 8, 8), epochs=2, label_draws=3)
 
 
 @pytest.fixture
