@@ -120,9 +120,9 @@ class Study:
         """How many seeds are complete, on what they were trained, and how many of their runs diverged, in a line or two."""
         if not self.runs:
             return f"Preset {self.preset}: no run is asked for yet."
-        rows, everywhere = self.complete, " in the least complete grid" * (len(self.counts) > 1)
+        rows, everywhere = self.complete, " in the grid that lacks most" * (len(self.counts) > 1)
         kinds = sorted({f"{d} in {p}" for d, p in zip(rows.device, rows.precision)})
-        on = f"; trained on {' and '.join(kinds)}{': compared as if alike' if len(kinds) > 1 else ''}" if kinds else ""
+        on = f"; trained on {' and '.join(kinds)}{' (page on trust: do they agree?)' if len(kinds) > 1 else ''}" if kinds else ""
         diverged = rows[rows.status == "diverged"].key.nunique()
         more = f"\nRuns that diverged: {diverged}. They count as chance, {CHANCE}." if diverged else ""
         return f"Preset {self.preset}: {self.progress} are complete{everywhere}{on}.{more}"
