@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 CONSTRAINTS ?=
-READY := $(VENV)/.ready$(CONSTRAINTS)
+READY := $(VENV)/.ready$(subst /,_,$(CONSTRAINTS))
 TORCH ?= 2.6.0
 TORCHVISION ?= 0.21.0
 # Gigabytes are fetched: pip goes on where a connection broke, and is called again where that did not help.

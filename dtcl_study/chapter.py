@@ -51,7 +51,7 @@ def start(cells: Sequence[str]) -> None:
         ValueError: see `check_parameters`.
     """
     check_parameters(cells)
-    from . import style  # imported here: matplotlib is slow to import, and a page with tables alone does not need it
+    from . import style  # here, because the command line imports this module through tables and draws nothing
 
     style.use_style()
     try:

@@ -242,7 +242,7 @@ def status(options: argparse.Namespace) -> int:
             "experiment": share.name, "runs": runs, "present": runs - missing, "missing": missing, "to_train": len(share.to_train),
             "complete_seeds": min(map(len, complete_seeds(share.runs, present).values())) if plain else None,
             "seconds_left": None if pace.seconds is None and images else (pace.seconds or 0) * images,
-            "core_hours": None if pace.core_seconds is None else pace.core_seconds * images / 3600,
+            "core_hours": None if pace.core_seconds is None and images else (pace.core_seconds or 0) * images / 3600,
         })  # fmt: skip
     found = {
         "store": str(store.path), "rows": len(present), "diverged": sum(row["status"] == "diverged" for row in present.values()),

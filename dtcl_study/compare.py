@@ -40,7 +40,7 @@ def mean(values: Iterable[float], confidence: float = 0.95) -> Interval:
     found = found[np.isfinite(found)]
     if len(found) < 2:
         return Interval(float(found[0]) if len(found) else np.nan, np.nan, np.nan, len(found))
-    if np.ptp(found) == 0:
+    if np.ptp(found) < 1e-12:  # equal but for rounding
         return Interval(float(found[0]), float(found[0]), float(found[0]), len(found))
     low, high = stats.ttest_1samp(found, 0.0).confidence_interval(confidence)
     return Interval(float(found.mean()), float(low), float(high), len(found))
@@ -77,7 +77,7 @@ def by_seed(rows: pd.DataFrame, metric: str, of: str = "", **where: Any) -> pd.S
 
     Raises:
         ValueError: if a seed has two lines, or the rows are of several methods, spreads, heads, discriminators or label fractions: then
-            they are of several configurations, and n would be wrong.
+            they are of several configurations, and n would be wrong. Temperatures may differ between seeds, as after `leave_one_seed_out`.
     """
     for name, value in where.items():
         rows = rows[rows[name].isna() if value is None else rows[name] == value]

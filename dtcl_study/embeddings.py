@@ -27,8 +27,8 @@ SHOWN, CHUNK = 150, 1024  # images of a split on a picture, and that an encoder 
 def kept(runs: Iterable[Run], store: Store) -> dict[str, list[tuple[Run, Encoder]]]:
     """For each method, in the registry's order: runs of one configuration whose encoders are in this store, with the encoders."""
     rows, found = store.rows(), dict[str, list[tuple[Run, Encoder]]]()
-    for run in dict.fromkeys(runs):
-        entry, mine = rows.get(run.key, {}).get("encoder") or {"file": ""}, found.get(run.method, [])
+    for run in (run for run in dict.fromkeys(runs) if run.key in rows and rows[run.key]["status"] == "ok"):
+        entry, mine = rows[run.key].get("encoder") or {"file": ""}, found.get(run.method, [])
         if (not mine or replace(mine[0][0], seed=run.seed) == run) and (store.encoders_path / entry["file"]).is_file():
             if (encoder := store.encoder(rows[run.key])) is not None:
                 found[run.method] = [*mine, (run, encoder)]

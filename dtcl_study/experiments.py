@@ -115,8 +115,8 @@ FOLLOWED: Setting = {"method": "dw_pairs", "sigma": SIGMA, "tau_alpha": 0.125, "
 
 
 def wants_trace(run: Run) -> bool:
-    """Whether a run's temperatures are to be recorded: those that the paper follows, whoever trains the run."""
-    return all(getattr(run, name) == value for name, value in FOLLOWED.items())
+    """Whether a run's temperatures are to be recorded: those that the paper follows, on the grid's seeds, whoever trains the run."""
+    return run.seed < FIRST_FRESH_SEED and all(getattr(run, name) == value for name, value in FOLLOWED.items())
 
 
 def weight_outside(preset: str) -> list[Setting]:
@@ -166,21 +166,16 @@ def fresh(preset: str) -> list[Setting]:
 
 def other_choices() -> dict[str, tuple[dict[str, Any], tuple[str, ...]]]:
     """What the paper leaves open, changed one at a time: the change to the protocol, and the methods that it is tried in."""
-    p = Protocol()
-    solved, views = p.discriminator_fit == "newton", p.discriminator_inputs == "augmented"
-    data = {"discriminator_inputs": "clean", "discriminator_mode": "eval"}
     weight: dict[str, dict[str, Any]] = {
-        "the other floor": {"tau_min": 0.01 if p.tau_min > 0.01 else 0.05},
-        "discriminator fitted on other images": data
-        if views
-        else {"discriminator_inputs": "augmented", "discriminator_mode": "train"},
-        "discriminator fitted otherwise": {"discriminator_fit": "adam" if solved else "newton"},
+        "the other floor": {"tau_min": 0.01},
+        "discriminator fitted on other images": {"discriminator_inputs": "augmented", "discriminator_mode": "train"},
+        "discriminator fitted otherwise": {"discriminator_fit": "newton"},
         "posterior of the anchor's view": {"posterior_view": "anchor_view"},
         "gradient through the weight": {"weight_gradient": True},
     }
     networks: dict[str, dict[str, Any]] = {
-        "colours the other way": {"color_clipping": "clip" if p.color_clipping == "none" else "none"},
-        "other crops": {"crop_scale": (0.2, 1.0) if p.crop_scale != (0.2, 1.0) else (0.08, 1.0)},
+        "colours the other way": {"color_clipping": "clip"},
+        "other crops": {"crop_scale": (0.2, 1.0)},
         "dropout 0.25": {"dropout": 0.25},
         "batches of 128": {"batch_size": 128},
         "both directions of the loss": {"symmetric": True},
@@ -267,7 +262,8 @@ class Experiment:
             if fixed and not settings:
                 raise ValueError(f"the runs of {self.name} are fixed, and none is at sigma {sigma} in preset {preset}.")
         if tau_alpha is not None:
-            settings = [{**setting, "tau_alpha": tau} for setting in settings for tau in listed_numbers(tau_alpha)]
+            taus = listed_numbers(tau_alpha)
+            settings = [{**setting, "tau_alpha": tau} for setting in settings for tau in taus]
         protocols: dict[str, Protocol] = {}
         found: list[tuple[int, Run]] = []
         for setting in settings:

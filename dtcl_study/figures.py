@@ -19,14 +19,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from dtcl_core import losses
-from dtcl_core.config import SIGMAS, TAU_ALPHAS, TAU_BETAS
+from dtcl_core.config import SIGMAS, TAU_ALPHAS, TAU_BETAS, Protocol
 from dtcl_core.data import ColoredDigits
 from dtcl_core.methods import ALL_METHODS, METHODS
 from dtcl_core.traces import Trace
 
 from . import style as styles
 from .compare import Interval, accuracy, by_seed
-from .experiments import title
+from .experiments import FOLLOWED, title
+from .reported import SIGMA
 from .style import GRAY, INK, METRIC_TITLES, PAIRS, WIDTH, Look, handle, look, method_handles, n_said, wrapped, wrapped_title
 
 REPORTED: dict[str, Any] = {"marker": "D", "linestyle": "", "markerfacecolor": "none", "markersize": 4.5}
@@ -368,18 +369,16 @@ def _map(axis: Axes, table: pd.DataFrame) -> None:
     axis.grid(visible=False)
 
 
-def temperature_lines(trace: Trace | None, tau_alpha: float, seeds: int) -> Figure:
+def temperature_lines(trace: Trace, tau_alpha: float, seeds: int) -> Figure:
     """Median and 5 to 95 % range of the temperatures of negative pairs by epoch: of all pairs, as in the paper, and by kind.
 
     Args:
-        trace: of one run, or of several pooled (`seeds` of them); None without runs.
+        trace: of one run, or of several pooled (`seeds` of them).
         tau_alpha: drawn as a line.
     """
     figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 4.8), sharex=True, layout="constrained")
     panels = [(axes[0], None, INK), *((axes[1], kind, PAIRS[kind]) for kind in PAIR_NAMES)]
     for axis, kind, color in panels:
-        if trace is None or trace.counts is None:
-            continue
         epochs = np.arange(1, len(trace.loss) + 1)
         low, median, high = trace.quantiles((0.05, 0.5, 0.95), kind).T
         axis.fill_between(epochs, low, high, color=color, alpha=0.25, linewidth=0)
@@ -388,8 +387,6 @@ def temperature_lines(trace: Trace | None, tau_alpha: float, seeds: int) -> Figu
         axis.axhline(tau_alpha, color=GRAY, linestyle="--", linewidth=1)
         axis.text(1, tau_alpha, r"$\tau_\alpha$ ", transform=axis.get_yaxis_transform(), ha="right", va="bottom", color=GRAY)
         axis.set(title=name, ylabel=r"temperature $\tau_{ij}$")
-        if not axis.collections:
-            _not_yet(axis)
     axes[-1].set_xlabel("epoch")
     colors = {"all pairs": INK, **{name: PAIRS[kind] for kind, name in PAIR_NAMES.items()}}
     keys = [handle(name, color, "", linestyle="-", linewidth=2.2) for name, color in colors.items()]
@@ -397,33 +394,29 @@ def temperature_lines(trace: Trace | None, tau_alpha: float, seeds: int) -> Figu
     return figure
 
 
-def temperature_ridges(trace: Trace | None, tau_alpha: float, seeds: int, ridges: int = 9) -> Figure:
+def temperature_ridges(trace: Trace, tau_alpha: float, seeds: int) -> Figure:
     """The distribution of the temperatures at a few epochs, one above the other; each kind of pair as high as its highest bin.
 
     Args:
-        trace, tau_alpha, seeds: as for `temperature_lines`; at most `ridges` epochs are shown.
+        trace, tau_alpha, seeds: as for `temperature_lines`; at most nine epochs are shown.
     """
-    recorded = None if trace is None else trace.counts
-    last = 0 if recorded is None else len(recorded)
-    shown = sorted({round(e) for e in np.geomspace(1, last, min(ridges, last))}) if last else [0]
+    assert trace.counts is not None, "a trace of a method without tau_beta has no temperatures"
+    last = len(trace.loss)
+    shown = sorted({round(e) for e in np.geomspace(1, last, min(9, last))})
     height = 0.5 * len(shown) + 1.1
     figure, axes = plt.subplots(len(shown), 1, figsize=(WIDTH, height), sharex=True, squeeze=False)
     for axis, epoch in zip(axes[:, 0], shown):
         for place, (kind, name) in enumerate(PAIR_NAMES.items()):
-            if trace is None or recorded is None:
-                continue
-            counts, centers = recorded[epoch - 1, place], (trace.edges[1:] + trace.edges[:-1]) / 2
+            counts, centers = trace.counts[epoch - 1, place], (trace.edges[1:] + trace.edges[:-1]) / 2
             level = counts / max(counts.max(), 1)
             axis.fill_between(centers, level, color=PAIRS[kind], alpha=0.55, linewidth=0, label=name)
             axis.plot(centers, level, color=PAIRS[kind], linewidth=1)
         axis.axvline(tau_alpha, color=GRAY, linestyle="--", linewidth=1)
-        axis.text(-0.02, 0.1, str(epoch or ""), transform=axis.transAxes, ha="right")
+        axis.text(-0.02, 0.1, str(epoch), transform=axis.transAxes, ha="right")
         axis.patch.set_alpha(0)
         axis.set(yticks=[], ylim=(0, 1.25))
         axis.spines.left.set_visible(False)
         axis.grid(visible=False)
-        if not last:
-            _not_yet(axis)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="upper center", ncols=2)
     axes[-1, 0].set_xlabel(rf"temperature $\tau_{{ij}}$; left: epoch; dashed: $\tau_\alpha$; {n_said([seeds], ' pooled')}")
     figure.subplots_adjust(hspace=-0.1, left=0.1, right=0.97, top=1 - 0.3 / height, bottom=0.5 / height)
@@ -437,19 +430,16 @@ def embeddings(pictures: Mapping[str, tuple[pd.DataFrame, float]]) -> Figure:
     """Where green digits go: one row per method, left the training colours alone, right the same plane with the green digits.
 
     Args:
-        pictures: by method, what `embeddings.picture` gives: columns split, digit, color, x, y; and the share of variance in the plane.
+        pictures: by method (at least one), what `embeddings.picture` gives: columns split, digit, color, x, y; and the share of variance in the plane.
     """
-    count = max(len(pictures), 1)
-    size = (WIDTH, 0.35 + 1.45 * count)
-    figure, axes = plt.subplots(count, 2, figsize=size, sharex="row", sharey="row", layout="constrained", squeeze=False)
+    size = (WIDTH, 0.35 + 1.45 * len(pictures))
+    figure, axes = plt.subplots(len(pictures), 2, figsize=size, sharex="row", sharey="row", layout="constrained", squeeze=False)
     for axis, name in zip(axes[0], ("digits in the training colours", "and in the colour never seen")):
         axis.set_title(name)
     for axis in axes.flat:
         axis.set(xticks=[], yticks=[])
         axis.grid(visible=False)
         sns.despine(ax=axis, top=False, right=False)
-        if not pictures:
-            _not_yet(axis)
     for (left, right), (method, (points, share)) in zip(axes, pictures.items()):
         seen = points[points.split != "test_ood"]
         _digits_at(left, seen, list(seen.color))
@@ -471,12 +461,13 @@ def _digits_at(axis: Axes, points: pd.DataFrame, colors: list[Any]) -> None:
 # --- the idea --------------------------------------------------------------------------------------------------
 
 
-def idea(tau_alpha: float = 0.125, tau_beta: float = 0.1, tau_min: float = 0.01, seed: int = 0) -> Figure:
+def idea() -> Figure:
     """The paper in one picture: colours of training and of the test, and the temperature of an anchor's negative pairs.
 
     Temperatures are those of Eq. 3 where a discriminator is nearly sure (w of 0.95 and 0.05), in the cell that the paper draws.
     """
-    train, unseen = (ColoredDigits(50.0, seed).split(name) for name in ("train", "test_ood"))
+    data = ColoredDigits(SIGMA, color_clipping=Protocol().color_clipping)
+    train, unseen = (part._replace(images=part.images.clamp(0, 1)) for part in map(data.split, ("train", "test_ood")))
     figure = plt.figure(figsize=(4.2, 2.55))  # smaller than `WIDTH`, so that its letters are larger
     first = [int((train.domains == d).nonzero()[0, 0]) for d in (0, 1)]
     seen = torch.stack([train.images[first[place % 2] + 6 * place] for place in range(6)])  # alternating, all different
@@ -495,7 +486,9 @@ def idea(tau_alpha: float = 0.125, tau_beta: float = 0.1, tau_min: float = 0.01,
     same = (2.4, int(anchor.nonzero()[1, 0]), 0.95, "same_domain", "same colour")
     other = (0.85, int((~anchor).nonzero()[0, 0]), 0.05, "cross_domain", "another colour")
     for y, index, w, kind, told in (same, other):
-        tau = losses.pair_temperature(torch.tensor([[w]]), tau_alpha, tau_beta, tau_min, 2).item()
+        tau = losses.pair_temperature(
+            torch.tensor([[w]]), FOLLOWED["tau_alpha"], FOLLOWED["tau_beta"], Protocol().tau_min, 2
+        ).item()
         axis.annotate("", (2.75, y), (1.7, 1.75), arrowprops={"arrowstyle": "-|>", "color": PAIRS[kind], "linewidth": 0.25 / tau})
         _image(axis, train.images[index], 3.45, y, 1.25)
         push = "pushed apart hard" if w > 0.5 else "pushed apart less"

@@ -289,6 +289,7 @@ class Comparison:
         """The misfit of each candidate."""
         return {name: float(np.sqrt(np.mean(np.clip(self.distances(name, seeds), -CAP, CAP) ** 2))) for name in self.found}
 
+    @cached_property
     def table(self) -> pd.DataFrame:
         """Candidates by misfit: candidate, misfit, ahead (share of resamples of the seeds in which the best is better), n."""
         misfits = self.misfits()
@@ -303,7 +304,7 @@ class Comparison:
 
     def alike(self) -> tuple[str, ...]:
         """The best candidate, and those that it beats in fewer than 90 % of resamples of the seeds; in the list's order."""
-        table = self.table().set_index("candidate")
+        table = self.table.set_index("candidate")
         return tuple(name for name in self.found if not table.ahead[name] >= SURE)
 
 

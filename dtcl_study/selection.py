@@ -18,7 +18,6 @@ import pandas as pd
 from dtcl_core.config import HYPERPARAMETERS
 from dtcl_core.methods import ALL_METHODS
 
-from .experiments import frozen
 from .reported import CHANCE, SEEDS, SIGMA
 
 FEWER_SEEDS = 2  # that select at the other spreads than 50
@@ -127,7 +126,8 @@ def freeze(name: str, frame: pd.DataFrame, folder: Path) -> Path:
             raise ValueError(f"{whose} seeds 0 to {max(selecting)} select; not complete: {str(sorted(lacking))[1:-1]}.")
     frame = frame[frame.seed < count]
     chosen = select(frame)[list(CONFIGURATION)].to_dict("records")
-    held = {(c["method"], c["sigma"], c.get("discriminator")) for selection in frozen() for c in selection["configurations"]}
+    earlier = [c for path in folder.glob("*.json") for c in json.loads(path.read_text(encoding="utf-8"))["configurations"]]
+    held = {(c["method"], c["sigma"], c.get("discriminator")) for c in earlier}
     settings = [{key: value for key, value in line.items() if value is not None and value == value} for line in chosen]
     if twice := [s["method"] for s in settings if (s["method"], s["sigma"], s.get("discriminator")) in held]:
         raise ValueError(f"a selection of {twice[0]} is frozen already at one of these sigmas; name others by --sigma.")
@@ -143,7 +143,8 @@ def strategies(frame: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     distance of D-Test-ID from one half, the mean of the first two less that distance, and Test-OOD accuracy, which no user could know.
 
     Returns:
-        One row per context, way and seed: the columns of `CONTEXT`, way, seed, and each metric of the configuration selected on the other seeds.
+        One row per context, way and seed: the columns of `CONTEXT`, way, seed, and each metric but validation of the configuration
+        selected on the other seeds.
     """
     rows = frame[frame.label_fraction == FRACTION]
     told = (rows.d_test_id - 0.5).abs().where(rows.status == "ok", 1.0)  # worse than any other for a run that diverged

@@ -62,7 +62,8 @@ class Study:
         checked_choice("compute", compute, (True, False))
         resolve_device(device)
         self.preset = checked_choice("preset", preset, tuple(PRESETS))
-        self.runs: list[Run] = REGISTRY[experiment].runs(preset, **options)
+        name = checked_choice("experiment", experiment, tuple(REGISTRY))
+        self.runs: list[Run] = REGISTRY[name].runs(preset, **options)
         if save is not None:
             if not (isinstance(save, str) and save):
                 raise ValueError(f"save must be the name of a folder, got {save!r}.")

@@ -162,7 +162,7 @@ def pace_of(rows: Iterable[dict[str, Any]], device: torch.device) -> Pace:
     for row in chosen:
         protocol, threads = row["run"]["protocol"], row["provenance"].get("threads")
         seconds.append(row["provenance"]["seconds"] / (protocol["epochs"] * protocol["split_sizes"][0]))
-        core_seconds += [seconds[-1] * threads] if threads else []
+        core_seconds += [seconds[-1] * threads] if isinstance(threads, int) else []  # a text where they changed on the way
     source = f"the median of {numbered(len(chosen), 'row')} of {source}"
     return Pace(median(seconds), median(core_seconds) if core_seconds else None, source)
 
@@ -223,10 +223,10 @@ def make_rows(
 
 def keep(stack: Stack, members: Sequence[Run], store: Store, record: bool) -> None:
     """Evaluate a trained stack and store its networks, rows and traces; on a full disk, rows without networks."""
-    draws = evaluate.measure(stack, members)
     present = store.rows() if record else {}  # a run may lack its trace only: its row stays as it is
     wanting = [run for run in members if run.key not in present]
     if wanting:
+        draws = evaluate.measure(stack, wanting)
         try:
             kept = store.add_encoders(stack.encoder, stack.runs)
         except OSError as error:

@@ -60,15 +60,12 @@ def test_distances_are_those_of_the_embedding_as_probes_see_it():
 
 
 def test_kept_are_the_runs_of_one_configuration_whose_files_are_here(tmp_path, monkeypatch):
-    store, lost, run, again, other = Store(tmp_path), run_of(), run_of(4), run_of(5), run_of(4, sigma=25.0)
-    entries = {r: store.add_encoders(Encoder([r.seed], r.protocol), [r]) for r in (run, again, other)} | {
-        lost: {"file": "gone.npz"}
-    }
-    monkeypatch.setattr(
-        Store,
-        "rows",
-        lambda self: {r.key: {"key": r.key, "run": r.to_dict(), "encoder": {**e, "place": 0}} for r, e in entries.items()},
-    )
-    found = embeddings.kept([lost, run, other, run, again], store)
+    store, lost, run, again, other, ill = Store(tmp_path), run_of(), run_of(4), run_of(5), run_of(4, sigma=25.0), run_of(6)
+    entries = {r: store.add_encoders(Encoder([r.seed], r.protocol), [r]) for r in (run, again, other, ill)}
+    entries[lost] = {"file": "gone.npz"}
+    rows = {r.key: {"key": r.key, "run": r.to_dict(), "encoder": {**e, "place": 0}, "status": "ok"} for r, e in entries.items()}
+    rows[ill.key]["status"] = "diverged"
+    monkeypatch.setattr(Store, "rows", lambda self: rows)
+    found = embeddings.kept([lost, ill, run, other, run, again], store)
     assert list(found) == ["standard"] and [r for r, _ in found["standard"]] == [run, again]
     assert all(isinstance(encoder, Encoder) for _, encoder in found["standard"])

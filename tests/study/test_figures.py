@@ -50,7 +50,7 @@ TRACE = Trace("a", np.ones(40), 0.05, 0.2, np.ones((40, 2, BINS), dtype=np.int64
 POINTS = pd.DataFrame(
     {"split": ["test_id", "test_ood"], "digit": ["3", "5"], "color": [(1, 0, 0), (0, 1, 0)], "x": [0, 1], "y": [0, 1]}
 )
-DRAW = {  # what each function is given: rows, and none
+DRAW = {  # what each function is given: rows, and none where a page draws without
     "compare_methods": ((ROWS, reported.main_comparison(), M), (NONE, NONE, M)),
     "along_sigma": ((SIGMA, TOLD, M), (NONE, TOLD, M)),
     "heads": ((HEADS[HEADS.tau_alpha == 0.1], M), (NONE, M)),
@@ -58,9 +58,9 @@ DRAW = {  # what each function is given: rows, and none
     "scatter": ((ROWS, ROWS, ROWS[ROWS.seed == 0], M), (NONE, NONE, NONE, M)),
     "changes": ((CHANGES, M), (NONE, M)),
     "maps": ((CELLS.assign(n=3), CELLS[5:6], GRIDS, "dw_pairs", "test_ood"), (NONE, NONE, GRIDS, "dw_pairs", "test_ood")),
-    "temperature_lines": ((TRACE, 0.125, 3), (None, 0.125, 0)),
-    "temperature_ridges": ((TRACE, 0.125, 3), (None, 0.125, 0)),
-    "embeddings": ((dict.fromkeys(METHODS, (POINTS, 0.4)),), ({},)),
+    "temperature_lines": ((TRACE, 0.125, 3),),
+    "temperature_ridges": ((TRACE, 0.125, 3),),
+    "embeddings": ((dict.fromkeys(METHODS, (POINTS, 0.4)),),),
     "idea": ((),),
 }
 COUNTED = list(DRAW)[:9]  # those that draw means, and say of how many seeds

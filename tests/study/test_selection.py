@@ -86,7 +86,7 @@ def test_other_seeds_select_by_the_bootstrap():
     assert found.set_index("tau_alpha").selected.to_dict() == {0.05: False, 0.1: True}
 
 
-def test_what_is_frozen_is_what_is_selected_and_is_never_changed(tmp_path, monkeypatch):
+def test_what_is_frozen_is_what_is_selected_and_is_never_changed(tmp_path):
     rows = frame(standard(sigma=25.0), by_table({**VALUES, (0.05, 2): 1.0}))
     assert selection.select(rows).tau_alpha.tolist() == [0.05], "by three seeds; two select"
     path = selection.freeze("sigma_25", rows, tmp_path)
@@ -101,7 +101,6 @@ def test_what_is_frozen_is_what_is_selected_and_is_never_changed(tmp_path, monke
         selection.freeze("other", rows.iloc[:0], tmp_path)
     with pytest.raises(ValueError, match=r"at sigma 50 \(global discriminator\) seeds 0 to 4 select; not complete: 3, 4"):
         selection.freeze("sigma_50", frame(standard(), by_table(VALUES)), tmp_path)
-    monkeypatch.setattr(selection, "frozen", lambda: (json.loads(path.read_text()),))
     with pytest.raises(ValueError, match="a selection of standard is frozen already"):
         selection.freeze("again", rows, tmp_path)
     with pytest.raises(ValueError, match=r"at sigma 25 \(global discriminator\) seeds 0 to 1 select; not complete: 0\."):
