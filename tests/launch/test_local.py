@@ -82,7 +82,8 @@ def test_the_pace_is_that_of_rows_like_those_that_would_be_trained_here_if_there
         a_row(7.0, device_name="odd", threads=2, trunk="t"),
     ]
     rows.append(a_row(2.0, **here, trunk="t", precision="bfloat16"))
-    assert local.pace_of(rows, cpu) == (pytest.approx(6.0), pytest.approx(13.0), f"the median of 5 rows {others}")
+    rows.append(a_row(6.0, **here | {"threads": "7, then 2"}))  # it went on with another number of threads
+    assert local.pace_of(rows, cpu) == (pytest.approx(6.0), pytest.approx(13.0), f"the median of 6 rows {others}")
     rows += [a_row(seconds, **here, trunk="t") for seconds in (1.0, 4.0, 3.0)]
     alike = "the median of 3 rows of this processor on 2 threads by the trunk for CPUs"
     assert local.pace_of(rows, cpu) == (pytest.approx(3.0), pytest.approx(6.0), alike)

@@ -24,6 +24,7 @@ def test_missing_values_do_not_count_and_one_seed_has_no_interval():
 
 def test_values_without_spread_have_an_interval_without_width():
     assert compare.mean([0.5, 0.5, 0.5]) == (0.5, 0.5, 0.5, 3)
+    assert compare.mean([0.3 - 0.1, 0.2]) == (0.3 - 0.1, 0.3 - 0.1, 0.3 - 0.1, 2), "equal but for rounding"
 
 
 def test_accuracies_are_cut_where_none_can_be():

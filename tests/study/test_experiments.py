@@ -48,6 +48,13 @@ def test_each_part_of_the_design_has_its_size(name, options, count):
     assert len(keys(name, **options)) == count
 
 
+def test_the_followed_runs_are_traced_on_the_seeds_of_the_grid_alone():
+    (run, *_) = REGISTRY["effective_temperature"].runs("paper")
+    assert experiments.wants_trace(run) and not experiments.wants_trace(
+        dataclasses.replace(run, seed=experiments.FIRST_FRESH_SEED)
+    )
+
+
 def test_a_design_is_filled_seed_by_seed():
     seeds = [run.seed for run in REGISTRY["main_table"].runs("paper")]
     assert seeds == sorted(seeds)

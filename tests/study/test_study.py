@@ -58,11 +58,12 @@ def test_what_is_left_counts_a_run_once_with_the_first_experiment(tmp_path):
         ({"seeds": 0}, "seeds must be an integer >= 1"),
         ({"save": ""}, "save must be the name of a folder"),
         ({"methods": "simclr"}, "unknown method 'simclr'"),
+        ({"experiment": "main"}, "experiment must be one of 'main_table',"),
     ],
 )
 def test_a_mistake_is_refused_before_any_work(parameters, message, nothing_trains):
     with pytest.raises(ValueError, match=message):
-        Study("main_table", **{"preset": "smoke", "compute": True, **parameters})
+        Study(**{"experiment": "main_table", "preset": "smoke", "compute": True, **parameters})
 
 
 def test_a_study_trains_what_is_missing_and_says_how_much_is_there(tmp_path, monkeypatch, capsys):
