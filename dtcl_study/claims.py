@@ -52,8 +52,8 @@ class Contrast(NamedTuple):
 
     label: str
     interval: Interval
-    state: str  # "for", "against", "open", "alike" or `NOT_YET`
-    counts: bool = True  # False: shown beside the claim, no part of its verdict
+    state: str  # "for", "against", "open" or "alike"; "clear" or "not clear" in claim 9; `NOT_YET` before that
+    decides: bool = True  # False: shown beside the claim, no part of its verdict
 
 
 Differences = Iterator[tuple[str, pd.Series]]  # what is compared, and its difference by seed
@@ -352,7 +352,7 @@ class Verdict:
     @property
     def counts(self) -> str:
         """Such as "8 for, 1 open, 0 against"; before the claim is judged, what it waits for."""
-        told = Counter("open" if c.state == "alike" else c.state for c in self.contrasts if c.counts)
+        told = Counter("open" if c.state == "alike" else c.state for c in self.contrasts if c.decides)
         if self.word == NOT_YET:
             return self.waits
         if told["clear"] + told["not clear"]:
@@ -360,7 +360,7 @@ class Verdict:
         return f"{told['for']} for, {told['open']} open, {told['against']} against"
 
 
-def states(found: Iterable[tuple[str, pd.Series]], counts: bool = True, m: int | None = None) -> list[Contrast]:
+def states(found: Iterable[tuple[str, pd.Series]], decides: bool = True, m: int | None = None) -> list[Contrast]:
     """Contrasts with what each says (this module's first lines); `m` is the number of contrasts given unless said."""
     pairs, contrasts = list(found), []
     for label, values in pairs:
@@ -373,13 +373,13 @@ def states(found: Iterable[tuple[str, pd.Series]], counts: bool = True, m: int |
             state = "against"
         else:
             state = "alike" if -LIKE < near.low and near.high < LIKE else "open"
-        contrasts.append(Contrast(label, interval, state, counts))
+        contrasts.append(Contrast(label, interval, state, decides))
     return contrasts
 
 
 def by_the_rule(contrasts: Sequence[Contrast]) -> str:
     """The verdict on most claims."""
-    told = [c.state for c in contrasts if c.counts]
+    told = [c.state for c in contrasts if c.decides]
     if NOT_YET in told:
         return NOT_YET
     if "against" in told:
@@ -430,7 +430,7 @@ class Claim:
     def judged(self, evidence: Evidence) -> Verdict:
         """The verdict on this claim."""
         contrasts = states(self.compares(evidence))
-        beside = states(self.beside(evidence), counts=False, m=len(contrasts))
+        beside = states(self.beside(evidence), decides=False, m=len(contrasts))
         if self.seeds == "grid" and evidence.seeds_behind(self.chapter) < SEEDS:
             contrasts, beside = ([c._replace(state=NOT_YET) for c in found] for found in (contrasts, beside))
         word = self.rule(contrasts)

@@ -229,7 +229,7 @@ def status(options: argparse.Namespace) -> int:
     from dtcl_core.results import Store
 
     from .experiments import PRESETS
-    from .study import complete_seeds, shares
+    from .study import runs_of_complete_seeds, shares
 
     device, store = resolve_device(options.device), Store(options.results)
     present = store.rows()
@@ -240,7 +240,7 @@ def status(options: argparse.Namespace) -> int:
         plain = {run.seed for run in share.runs} == set(range(PRESETS["paper"].seeds))
         lines.append({
             "experiment": share.name, "runs": runs, "present": runs - missing, "missing": missing, "to_train": len(share.to_train),
-            "complete_seeds": min(map(len, complete_seeds(share.runs, present).values())) if plain else None,
+            "complete_seeds": min(map(len, runs_of_complete_seeds(share.runs, present).values())) if plain else None,
             "seconds_left": None if pace.seconds is None and images else (pace.seconds or 0) * images,
             "core_hours": None if pace.core_seconds is None and images else (pace.core_seconds or 0) * images / 3600,
         })  # fmt: skip
@@ -390,7 +390,7 @@ def reproduce(options: argparse.Namespace) -> int:
         verdict = claims.judged(number)
         more = {"says": claims.CLAIMS[number - 1].says, "verdict": verdict.word, "counts": verdict.counts}
         heading = f"Claim {number}: {more['says']}\nVerdict: {verdict.word} ({verdict.counts})"
-        lines = [(c.label, *c.interval, c.state if c.counts else f"{c.state}, beside") for c in verdict.contrasts]
+        lines = [(c.label, *c.interval, c.state if c.decides else f"{c.state}, beside") for c in verdict.contrasts]
         found = pd.DataFrame(lines, columns=["contrast", "difference", "low", "high", "n", "state"])
     if options.json:
         print(as_json({"what": f"{kind} {number}", **more, "lines": found.to_dict("records")}))

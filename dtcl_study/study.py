@@ -111,7 +111,7 @@ class Study:
     @cached_property
     def counts(self) -> dict[tuple[float, str | None], int]:
         """How many seeds are complete in each grid, by sigma and discriminator."""
-        return {name: len(seeds) for name, seeds in complete_seeds(self.runs, set(self.frame.key)).items()}
+        return {name: len(seeds) for name, seeds in runs_of_complete_seeds(self.runs, set(self.frame.key)).items()}
 
     def traces(self) -> list[Trace]:
         """What the runs recorded, of those that have a trace."""
@@ -142,7 +142,7 @@ def grids(runs: Sequence[Run]) -> dict[tuple[float, str | None], dict[int, list[
     return found
 
 
-def complete_seeds(runs: Sequence[Run], there: Collection[str]) -> dict[tuple[float, str | None], list[list[Run]]]:
+def runs_of_complete_seeds(runs: Sequence[Run], there: Collection[str]) -> dict[tuple[float, str | None], list[list[Run]]]:
     """The runs of each complete seed of each grid."""
     return {
         name: [members for members in by_seed.values() if all(run.key in there for run in members)]
@@ -157,7 +157,7 @@ def complete(runs: Sequence[Run], frame: pd.DataFrame) -> pd.DataFrame:
         runs: what is asked for.
         frame: rows that exist.
     """
-    keep = {run.key for seeds in complete_seeds(runs, set(frame.key)).values() for members in seeds for run in members}
+    keep = {run.key for seeds in runs_of_complete_seeds(runs, set(frame.key)).values() for members in seeds for run in members}
     return frame[frame.key.isin(keep)].reset_index(drop=True)
 
 

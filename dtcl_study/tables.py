@@ -163,7 +163,7 @@ def of_methods(methods: Sequence[str] = tuple(METHODS)) -> list[Line]:
     return [Line(title(method), {"method": method}) for method in methods]
 
 
-def few(metric: str) -> str:
+def at_one_percent(metric: str) -> str:
     """The caption of a table of one accuracy with 1 % of the labels."""
     return f"{SHORT[metric]}, 1 % of the labels."
 
@@ -215,7 +215,7 @@ def table_9(rows: pd.DataFrame, sigmas: Sequence[float] = SIGMAS, metrics: Seque
     ]
     where = {"label_fraction": 0.01}
     columns = [Column(f"{SHORT[m]}, sigma {s:g}", m, {**where, "sigma": s}) for m in metrics for s in sigmas]
-    caption = few(metrics[0]) if len(metrics) == 1 else "Accuracy by discriminator and spread, 1 % of the labels."
+    caption = at_one_percent(metrics[0]) if len(metrics) == 1 else "Accuracy by discriminator and spread, 1 % of the labels."
     return twin(caption, lines, columns, rows, reported.load("table_9_global_vs_batch"))
 
 
@@ -268,7 +268,7 @@ def over_baselines(rows: pd.DataFrame, method: str, metric: str) -> list[Contras
     return states(pairs, m=m)
 
 
-def said(rows: pd.DataFrame, metric: str) -> str:
+def baselines_beaten(rows: pd.DataFrame, metric: str) -> str:
     """How many baselines each proposed method beats on an accuracy, and which it does not, or beats by least; rows as for `leads`."""
     parts = []
     for method in PROPOSED:
@@ -285,7 +285,7 @@ def said(rows: pd.DataFrame, metric: str) -> str:
     return "; ".join(parts)
 
 
-def configurations(chosen: pd.DataFrame) -> pd.DataFrame:
+def selected_configurations(chosen: pd.DataFrame) -> pd.DataFrame:
     """The selected configurations as a table: method, discriminator, sigma, hyperparameters, validation, n."""
     lines = []
     for c in chosen.itertuples():

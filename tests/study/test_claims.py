@@ -115,7 +115,7 @@ def test_nothing_is_said_before_the_fresh_seeds_are_there():
 @pytest.mark.parametrize(("number", "count"), [(1, 16), (2, 6), (3, 4), (4, 12), (5, 36), (6, 18), (9, 6), (15, 8)])
 def test_claims_have_the_contrasts_that_they_should(number, count):
     verdict = claims.judged(number, MadeUp(papers, n=2))
-    assert len([c for c in verdict.contrasts if c.counts]) == count
+    assert len([c for c in verdict.contrasts if c.decides]) == count
     assert len({c.label for c in verdict.contrasts}) == len(verdict.contrasts)
 
 
@@ -131,12 +131,12 @@ def test_a_contrast_beside_a_claim_is_corrected_as_those_that_count():
 
 def test_same_domain_stands_beside_claim_2_and_decides_nothing():
     verdict = claims.judged(2, MadeUp(papers))
-    beside = [c for c in verdict.contrasts if not c.counts]
+    beside = [c for c in verdict.contrasts if not c.decides]
     assert {c.state for c in beside} == {"for"} and verdict.word == "holds" and verdict.counts == "6 for, 0 open, 0 against"
 
 
 def test_the_other_spreads_stand_beside_claim_5_and_decide_nothing():
-    beside = [c for c in claims.judged(5, MadeUp(papers)).contrasts if not c.counts]
+    beside = [c for c in claims.judged(5, MadeUp(papers)).contrasts if not c.decides]
     assert len(beside) == 20 and all("sigma 0" in c.label or "sigma 25" in c.label for c in beside)
     assert not any(c.label.startswith("Test-OOD") for c in beside)
 
@@ -174,7 +174,7 @@ def test_what_is_against_is_corrected_for_the_claims_contrasts_and_what_is_for_i
 def test_the_rule(told, word):
     contrasts = [Contrast(str(i), Interval(0.0, 0.0, 0.0, 5), state) for i, state in enumerate(told)]
     assert claims.by_the_rule(contrasts) == word
-    beside = Contrast("beside", Interval(0.0, 0.0, 0.0, 5), "against", counts=False)
+    beside = Contrast("beside", Interval(0.0, 0.0, 0.0, 5), "against", decides=False)
     assert claims.by_the_rule([*contrasts, beside]) == word
 
 

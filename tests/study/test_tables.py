@@ -102,7 +102,7 @@ def test_a_sentence_names_what_is_not_beaten_or_is_closest():
     rng = np.random.default_rng(0)
     level = {"dw_negatives": 0.8, "dw_pairs": 0.7, "standard": 0.8, "mmd": 0.75}
     rows = selected(12, lambda run, f, m: level.get(run.method, 0.6) + 0.01 * rng.normal()).query("label_fraction == 0.01")
-    negatives, pairs = tables.said(rows, "test_id").split("; Domain-Weighted Pairs ")
+    negatives, pairs = tables.baselines_beaten(rows, "test_id").split("; Domain-Weighted Pairs ")
     assert negatives.startswith("Domain-Weighted Negatives is clearly better than 3 of 4 baselines (open against Standard CL: ")
     assert (
         pairs.startswith("is clearly better than 2 of 4 baselines (clearly worse than Standard CL: -0.1")
@@ -110,8 +110,8 @@ def test_a_sentence_names_what_is_not_beaten_or_is_closest():
     )
     level |= {"standard": 0.65, "mmd": 0.6}
     rows = selected(12, lambda run, f, m: level.get(run.method, 0.6) + 0.01 * rng.normal()).query("label_fraction == 0.01")
-    assert "Negatives is clearly better than 4 of 4 baselines (smallest lead: +0.1" in tables.said(rows, "test_id")
-    assert tables.said(rows[:0], "test_id") == "not yet run"
+    assert "Negatives is clearly better than 4 of 4 baselines (smallest lead: +0.1" in tables.baselines_beaten(rows, "test_id")
+    assert tables.baselines_beaten(rows[:0], "test_id") == "not yet run"
 
 
 @pytest.mark.parametrize("number", [0, 10])
@@ -137,5 +137,5 @@ def test_configurations_name_what_a_method_uses():
         {"method": "dw_pairs", "discriminator": "global", "sigma": 50.0, "tau_alpha": 0.175, "tau_beta": 1.0, "lambda_": np.nan, "validation": 0.9, "n": 5},
         {"method": "mmd", "discriminator": None, "sigma": 50.0, "tau_alpha": 0.1, "tau_beta": np.nan, "lambda_": 5.0, "validation": 0.8, "n": 5},
     ])  # fmt: skip
-    table = tables.configurations(study_rows)
+    table = tables.selected_configurations(study_rows)
     assert table.iloc[:, 1].tolist() == ["0.175/1", "0.1/5"] and "sigma" not in table
