@@ -237,14 +237,14 @@ class Experiment:
 
         Args:
             preset: a name in `PRESETS`.
-            seeds: number of seeds, counted from 0; None: the preset's.
+            seeds: number of seeds, counted from 0 or, where settings have seeds of their own, the first of these; None: the preset's.
             epochs: None: the preset's number.
             sigma: one or more colour spreads, in their order; None: the experiment's.
             methods: names, or one string of names with commas; None or "all": the experiment's.
             tau_alpha: temperatures to try instead of the preset's.
 
         Raises:
-            ValueError: for anything out of range or unknown, and for `seeds` or `tau_alpha` where settings have seeds of their own.
+            ValueError: for anything out of range or unknown, and for `tau_alpha` where settings have seeds of their own.
         """
         size = PRESETS[checked_choice("preset", preset, tuple(PRESETS))]
         count = int(checked_number("seeds", size.seeds if seeds is None else seeds, 1, MAX_SEEDS, integer=True))
@@ -252,8 +252,8 @@ class Experiment:
         chosen = self._chosen(methods)
         settings = [setting for setting in self.settings(preset) if setting["method"] in chosen]
         fixed = any("seeds" in setting for setting in settings)
-        if fixed and (given := [name for name, value in (("seeds", seeds), ("tau_alpha", tau_alpha)) if value is not None]):
-            raise ValueError(f"the runs of {self.name} are fixed: {given[0]} cannot be changed in preset {preset}.")
+        if fixed and tau_alpha is not None:
+            raise ValueError(f"the runs of {self.name} are fixed: tau_alpha cannot be changed in preset {preset}.")
         if sigma is not None:
             spreads = listed_numbers(sigma)
             others = [] if fixed else _once(settings)
@@ -270,7 +270,7 @@ class Experiment:
             fields = {name: value for name, value in setting.items() if name not in ("seeds", "protocol")}
             changes = setting.get("protocol", {})
             protocol = protocols.setdefault(repr(changes), replace(shared, **changes) if changes else shared)
-            for seed in setting.get("seeds", range(count)):
+            for seed in setting.get("seeds", range(count))[: None if seeds is None else count]:
                 found.append((seed, Run(seed=seed, protocol=protocol, **fields)))
         return list(dict.fromkeys(run for _, run in sorted(found, key=lambda pair: pair[0])))
 
