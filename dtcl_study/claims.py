@@ -81,6 +81,11 @@ class Evidence:
         keys = {run.key for run in study.runs if (run.sigma, run.discriminator or "global") in whole}
         return study.frame[study.frame.key.isin(keys)].reset_index(drop=True)
 
+    def at(self, sigma: float, label_fraction: float | None = None) -> pd.DataFrame:
+        """Fresh rows at a spread, without those of batch-level discriminators; None: at all label fractions."""
+        rows = self.fresh[(self.fresh.sigma == sigma) & (self.fresh.discriminator != "batch")]
+        return rows if label_fraction is None else rows[rows.label_fraction == label_fraction]
+
     @cached_property
     def grid(self) -> Study:
         """The main table's grid."""
@@ -89,7 +94,7 @@ class Evidence:
     @property
     def shown(self) -> pd.DataFrame:
         """Rows of Tables 1 and 2, at all label fractions: the frozen configurations on fresh seeds; until there are some, what the grid selects."""
-        mine = self.fresh[(self.fresh.sigma == SIGMA) & (self.fresh.discriminator != "batch")]
+        mine = self.at(SIGMA)
         return mine if len(mine) else self.grid.selected(None)
 
     @cached_property

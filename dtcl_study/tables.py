@@ -168,6 +168,11 @@ def at_one_percent(metric: str) -> str:
     return f"{SHORT[metric]}, 1 % of the labels."
 
 
+def accuracies(rows: pd.DataFrame, metrics: Sequence[str] = ACCURACIES) -> list[str]:
+    """Some accuracies of one configuration as texts, each the mean over seeds with its interval."""
+    return [accuracy(by_seed(rows, metric)).text() for metric in metrics]
+
+
 def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIGMA) -> Twin:
     """Table 1: seven methods by three accuracies; rows of selected configurations."""
     where = {"label_fraction": label_fraction, "sigma": sigma}

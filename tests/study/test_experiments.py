@@ -127,7 +127,9 @@ def test_frozen_configurations_are_trained_on_seeds_that_no_grid_reaches(frozen)
         at.setdefault((run.sigma, run.discriminator == "batch"), []).append(run)
     assert {k: len(v) for k, v in at.items()} == {(50.0, False): 350, (25.0, False): 70, (50.0, True): 100}
     assert {run.seed for run in runs} == set(range(1100, 1150))
-    assert {run.seed for run in REGISTRY["fresh"].runs("paper", seeds=10, sigma=50)} == set(range(1100, 1110)), "whose encoders are kept"
+    assert {run.seed for run in REGISTRY["fresh"].runs("paper", seeds=10, sigma=50)} == set(range(1100, 1110)), (
+        "whose encoders are kept"
+    )
     assert not {run.key for run in runs} & keys("sigma_ablation", seeds=100)
 
 
