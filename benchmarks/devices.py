@@ -9,8 +9,8 @@ The first comparison has five configurations. Its rule, made before its runs: th
 `audit.TOLERANCE` of zero, or at least contains zero. D-Test-ID missed this rule by 0.001, by Pairs where the embedding tells the domain.
 
 The second comparison asks about just this, with other rows: Pairs in three other configurations in which the embedding tells the domain (D-Test-ID near
-0.76), seeds 101 to 107, 21 runs. Its rule, made before its runs: the same for D-Test-ID alone. If the interval lies below zero again, a GPU trains Pairs
-otherwise than a CPU does, and no table may mix their rows.
+0.76 with 1 % of the labels), seeds 101 to 107, 21 runs. Its rule, made before its runs: the same for D-Test-ID alone. If this misses the rule too, a GPU
+trains Pairs otherwise than a CPU does, and no table may mix their rows.
 """
 
 from __future__ import annotations

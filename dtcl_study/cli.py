@@ -101,7 +101,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         "--methods": {"help": "names with commas between them (default: all)"},
         "--sigma": sigma,
         "--tau-alpha": {"help": "temperatures to try instead of the preset's, with commas between them"},
-        "--seeds": {"type": int, "help": "number of seeds (default: the preset's)"},
+        "--seeds": {"type": int, "help": "number of seeds (default: the preset's); of runs with seeds of their own, the first so many"},
         "--epochs": {"type": int, "help": "epochs (default: the preset's)"},
         "--shard": {"type": shard, "metavar": "I/N", "help": "do only part I (from 0) of N, as in a job array"},
         "--time-limit": {"type": positive(float), "metavar": "SECONDS", "help": "stop cleanly after this long"},

@@ -41,7 +41,8 @@ def mean(values: Iterable[float], confidence: float = 0.95) -> Interval:
     if len(found) < 2:
         return Interval(float(found[0]) if len(found) else np.nan, np.nan, np.nan, len(found))
     if np.ptp(found) < 1e-12:  # equal but for rounding
-        return Interval(float(found[0]), float(found[0]), float(found[0]), len(found))
+        value = float(found.mean()) if abs(found.mean()) > 1e-12 else 0.0
+        return Interval(value, value, value, len(found))
     low, high = stats.ttest_1samp(found, 0.0).confidence_interval(confidence)
     return Interval(float(found.mean()), float(low), float(high), len(found))
 
@@ -59,9 +60,11 @@ def predicted(draws: Sequence[Sequence[float]], seeds: int) -> Interval:
         draws: for each seed of ours its accuracies, one per draw of labels.
     """
     means = pd.Series([np.mean(each) for each in draws], dtype=float)
-    n, spread = len(means), means.var()  # NaN for one seed
-    one_draw = spread + np.mean([np.var(each) for each in draws])  # variance of a seed with one draw
-    half = stats.t.ppf(0.975, n - 1) * np.sqrt(spread / n + one_draw / seeds)
+    n, others = len(means), len(draws) * (len(draws[0]) - 1)  # seeds, and degrees of freedom of the variance between draws
+    between, within = means.var() * (1 / n + 1 / seeds), np.mean([np.var(each) for each in draws]) / seeds
+    shares = between**2 / max(n - 1, 1) + within**2 / max(others, 1)
+    df = max((between + within) ** 2 / shares, 1.0) if shares else 1.0  # by Welch and Satterthwaite
+    half = stats.t.ppf(0.975, df) * np.sqrt(between + within)
     low, high = np.clip([means.mean() - half, means.mean() + half], 0, 1)
     return Interval(float(means.mean()), float(low), float(high), n)
 

@@ -159,6 +159,9 @@ def test_every_committed_row_trace_and_encoder_is_asked_for():
         folder, stem = Path(name).parent.name, Path(name).stem
         assert folder != "encoders" or Path(name).name in named, name
         assert folder != "traces" or stem in traced, name
+    pictured = {run.key for run in REGISTRY["fresh"].runs("paper", seeds=10) if run.sigma == 50 and run.discriminator != "batch"}
+    for row in (row for row in rows if row["key"] in pictured):
+        assert f"results/encoders/{row['encoder']['file']}" in told, "the networks of the page `why` come with the project"
 
 
 def test_a_run_of_the_paper_is_under_the_default_protocol():
