@@ -332,7 +332,6 @@ class Run(Checked):
 
     def __str__(self) -> str:
         parts = [f"{n}={getattr(self, n):g}" for n in HYPERPARAMETERS if getattr(self, n) is not None]
-        parts += [
-            f"{n}={getattr(self, n)}" for n in ("discriminator", "projector", "projector_dim", "replicate") if getattr(self, n)
-        ]
+        names = ("discriminator", "projector", "projector_dim", "replicate")
+        parts += [f"{n}={getattr(self, n)}" for n in names if getattr(self, n)]
         return f"{self.method}({', '.join(parts)}, sigma={self.sigma:g}, seed={self.seed})"
