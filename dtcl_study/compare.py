@@ -60,7 +60,7 @@ def predicted(draws: Sequence[Sequence[float]], seeds: int) -> Interval:
         draws: for each seed of ours its accuracies, one per draw of labels.
     """
     means = pd.Series([np.mean(each) for each in draws], dtype=float)
-    n, others = len(means), len(draws) * (len(draws[0]) - 1)  # seeds, and degrees of freedom of the variance between draws
+    n, others = len(means), sum(len(each) - 1 for each in draws)  # seeds, and degrees of freedom of the variance between draws
     between, within = means.var() * (1 / n + 1 / seeds), np.mean([np.var(each) for each in draws]) / seeds
     shares = between**2 / max(n - 1, 1) + within**2 / max(others, 1)
     df = max((between + within) ** 2 / shares, 1.0) if shares else 1.0  # by Welch and Satterthwaite
