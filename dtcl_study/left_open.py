@@ -230,10 +230,10 @@ class Measured:
 
     def at(self, targets: Sequence[Target], seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance over draws [targets, seeds] of the configurations that validation selects on some seeds."""
-        best = self.validation[:, seeds].mean(axis=1)
-        chosen = [t.configurations[int(np.argmax(best[list(t.configurations)]))] for t in targets]
+        best = self.validation[:, seeds].mean(axis=1).tolist()
+        chosen = {mine: max(mine, key=best.__getitem__) for mine in {t.configurations for t in targets}}
         each = np.arange(len(targets))[:, None]
-        place = np.array(chosen)[:, None]
+        place = np.array([chosen[t.configurations] for t in targets])[:, None]
         return self.mean[each, place, seeds], self.draw[each, place, seeds]
 
 

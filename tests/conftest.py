@@ -120,7 +120,18 @@ class Reached(BaseException):
 
 
 @pytest.fixture
-def nothing_trains(tmp_path, monkeypatch):
+def handlers():
+    """Signal handlers and the way of showing warnings are given back after the test: the command line sets its own."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    shown = warnings.showwarning
+    yield
+    warnings.showwarning = shown
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.fixture
+def nothing_trains(tmp_path, monkeypatch, handlers):
     """An empty store, and what is raised where training would begin."""
 
     def reached(*_, **__):
@@ -129,9 +140,4 @@ def nothing_trains(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DTCL_RESULTS", str(tmp_path / "results"))
     monkeypatch.setattr(pretrain, "train", reached)
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    shown = warnings.showwarning
-    yield Reached
-    warnings.showwarning = shown
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
+    return Reached

@@ -3,22 +3,21 @@
 A tensor on it wraps one on the CPU, and every operator that PyTorch dispatches passes through `Simulation`. So forward,
 backward and optimisers run as they are, with true numbers, and no branch of the library is stubbed. What a GPU would refuse or
 pay for raises: tensors of two devices in one operator (`MixedDevices`), and whatever makes the host wait for the device, be it
-`.item()`, a copy from memory that is not pinned, or an operator whose result decides a shape (`HostWait`). Launches (operators
-that compute), matrix operations, bytes moved and memory held are counted. Without values the wrapped tensors are on PyTorch's
-`meta` device: nothing is computed, and a stack of any size can be counted on a laptop.
+`.item()`, a copy from memory that is not pinned, or an operator whose result decides a shape (`HostWait`). The memory that is
+held is counted. Without values the wrapped tensors are on PyTorch's `meta` device: nothing is computed, and the memory of a stack
+of any size is known on a laptop.
 
 It rests on PyTorch's Python backends, which are experimental: `register` says why where they are not there.
 """
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 from weakref import WeakValueDictionary
 
 import torch
@@ -31,17 +30,12 @@ from dtcl_core.engine import device as devices
 KIND = "simulated"
 MEMORY = 80 * 2**30  # bytes that the device says it has
 BLOCK = 512  # bytes: PyTorch's allocator for GPUs rounds up to it
-# Operators that compute nothing, though they return no view.
-IDLE = {"_unsafe_view", "_reshape_alias", "empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 # Operators that make the host wait, because their result is read or decides a shape.
 WAITING = {
     "_local_scalar_dense", "nonzero", "masked_select", "equal", "bincount", "_unique", "_unique2", "unique_dim",
     "unique_consecutive", "_linalg_check_errors",
 }  # fmt: skip
 COPIES = {"_to_copy", "copy_"}
-PICKING = {"index", "gather", "index_select", "embedding"}  # read no more of their source than they return
-OVERWRITING = {"copy_", "fill_", "zero_"}  # do not read what they write to
-PRODUCTS = {"mm": (0, 1), "bmm": (0, 1), "addmm": (1, 2), "baddbmm": (1, 2)}  # where their factors stand
 
 
 class Unavailable(RuntimeError):
@@ -54,15 +48,6 @@ class HostWait(RuntimeError):
 
 class MixedDevices(RuntimeError):
     """An operator was given tensors of two devices."""
-
-
-class Call(NamedTuple):
-    """An operator that computed on the device."""
-
-    name: str
-    dtype: torch.dtype | None  # of its matrix operations, if any
-    flops: int  # of matrix products and convolutions; element-wise work is bytes
-    moved: int  # bytes read and written
 
 
 class Allocation:
@@ -187,11 +172,11 @@ class Simulation(TorchDispatchMode):
     """The device while the `with` block runs; tensors of it are of no use afterwards.
 
     Args:
-        values: whether it computes; without, shapes and counts are all there is.
+        values: whether it computes; without, shapes and memory are all there is.
 
     Attributes:
         device: its name for PyTorch.
-        calls: what computed on it, in order.
+        convolved: in what precisions convolutions were computed.
         held, peak: bytes held now, and at most so far.
         waits: how often the host waited where it was allowed to, by (place, why).
     """
@@ -202,7 +187,7 @@ class Simulation(TorchDispatchMode):
         register()
         super().__init__()
         self.device, self.inner = torch.device(KIND, 0), torch.device("cpu" if values else "meta")
-        self.calls: list[Call] = []
+        self.convolved: set[torch.dtype] = set()
         self.held = self.peak = 0
         self.waits: Counter[tuple[str, str]] = Counter()
         self._allowed: tuple[str, ...] = ()
@@ -232,7 +217,7 @@ class Simulation(TorchDispatchMode):
 
     def reset(self) -> None:
         """Count from here."""
-        self.calls.clear()
+        self.convolved.clear()
         self.waits.clear()
         self.peak = self.held
 
@@ -276,8 +261,8 @@ class Simulation(TorchDispatchMode):
         if target is not None and not made_here:
             return out  # a copy to the host
         out = _mapped(lambda t: wrappers[id(t)] if id(t) in wrappers else self._wrapped(t), out)
-        if not func.is_view and name not in IDLE:
-            self.calls.append(_call(func, name, args, inputs, out))
+        if name == "convolution":
+            self.convolved.add(args[0].dtype)
         return out
 
     def _wrapped(self, inner: Tensor) -> SimulatedTensor:
@@ -327,31 +312,3 @@ def _mapped(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
     if isinstance(tree, Tensor):
         return function(tree)
     return type(tree)(_mapped(function, part) for part in tree) if isinstance(tree, (tuple, list)) else tree
-
-
-def _size(tensor: Tensor) -> int:
-    """Bytes of a tensor, expanded dimensions counted once."""
-    distinct = math.prod(size for size, stride in zip(tensor.shape, tensor.stride()) if stride or not size)
-    return distinct * tensor.element_size()
-
-
-def _call(func: Any, name: str, args: Any, inputs: list[SimulatedTensor], out: Any) -> Call:
-    """What an operator did, from its shapes; in place or not, it reads what it is given and writes what it returns."""
-    outputs = _tensors(out)
-    if out is None:  # a fused optimiser returns nothing, and names what it writes
-        aliases = [argument.alias_info for argument in func._schema.arguments]
-        outputs = _tensors([value for value, alias in zip(args, aliases) if alias is not None and alias.is_write])
-    written = sum(map(_size, outputs))
-    blind = name.startswith("new_") or name.endswith("_like")  # asks its input for its shape alone
-    read = [] if blind else [_size(t) for t in inputs[name in OVERWRITING :]]
-    if name in PICKING:
-        read[0] = min(read[0], written)
-    flops = 0
-    if name in PRODUCTS:
-        a, b = (args[place] for place in PRODUCTS[name])
-        flops = 2 * a.numel() * b.shape[-1]
-    elif name == "convolution":
-        flops = 2 * out.numel() * math.prod(args[1].shape[1:])
-    elif name == "convolution_backward":  # as much again for each gradient asked for, but the bias's
-        flops = 2 * args[0].numel() * math.prod(args[2].shape[1:]) * sum(args[-1][:2])
-    return Call(name, inputs[0].dtype if flops else None, flops, written + sum(read))

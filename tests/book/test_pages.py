@@ -133,7 +133,8 @@ async def visit(port, url, width):
     end = time.monotonic() + 60
     while time.monotonic() < end and not await tab.value("document.readyState == 'complete' && location.href != 'about:blank'"):
         await asyncio.sleep(0.1)
-    await tab.value("new Promise(done => setTimeout(done, 1500))")
+    await tab.value("window.MathJax?.startup?.promise")
+    await tab.value("new Promise(done => setTimeout(done, 300))")
     broken = await tab.value("[...document.images].filter(i => !(i.complete && i.naturalWidth)).map(i => i.src)")
     silent = await tab.value("[...document.images].filter(i => !i.closest('a,button,header') && !i.alt).map(i => i.src)")
     over = await tab.value("document.documentElement.scrollWidth - window.innerWidth")

@@ -52,8 +52,8 @@ def kill_one_worker(killed, checkpoints, over):
 
 
 def test_a_killed_worker_loses_and_doubles_no_row(all_methods, tmp_path, two_workers, monkeypatch):
-    runs = all_methods
-    stacks = local.missing_stacks(runs, Store(tmp_path), pretrain.resolve_device("cpu"), "float32", 3)
+    runs = all_methods[::3]
+    stacks = local.missing_stacks(runs, Store(tmp_path), pretrain.resolve_device("cpu"), "float32", 1)
     assert len(stacks) >= 4
     killed: list[int] = []
     store = Store(tmp_path / "ray")
@@ -62,7 +62,7 @@ def test_a_killed_worker_loses_and_doubles_no_row(all_methods, tmp_path, two_wor
     over = threading.Event()
     thread = threading.Thread(target=kill_one_worker, args=(killed, started, over))
     thread.start()
-    assert cluster.compute(runs, store, "cpu", stack_size=3, record=lambda run: True, quiet=True) == len(runs)
+    assert cluster.compute(runs, store, "cpu", stack_size=1, record=lambda run: True, quiet=True) == len(runs)
     over.set()
     thread.join()
     assert killed, "no worker was seen at work"
@@ -70,22 +70,22 @@ def test_a_killed_worker_loses_and_doubles_no_row(all_methods, tmp_path, two_wor
     assert len(lines) == len(runs) and store.rows().keys() == {run.key for run in runs}
     assert all(store.trace(run) is not None for run in runs)
     home = Store(tmp_path / "home")
-    local.compute(runs, home, "cpu", stack_size=3, quiet=True)
+    local.compute(runs, home, "cpu", stack_size=1, quiet=True)
     for key, row in home.rows().items():
         assert row["metrics"] == store.rows()[key]["metrics"]
     assert not any(path.exists() for path in scratch)
 
 
 def test_a_stop_keeps_what_is_done_and_mistakes_are_told_first(all_methods, tmp_path, two_workers):
-    store = Store(tmp_path)
+    runs, store = all_methods[::3], Store(tmp_path)
     with pytest.raises(ValueError, match="the Ray cluster has no GPU"):
-        cluster.compute(all_methods, store, "cuda", quiet=True)
+        cluster.compute(runs, store, "cuda", quiet=True)
     assert not store.rows()
     with pytest.raises(pretrain.Interrupted):
-        cluster.compute(all_methods, store, "cpu", stack_size=3, quiet=True, should_stop=lambda: bool(store.rows()))
-    assert 0 < len(store.rows()) < len(all_methods)
-    cluster.compute(all_methods, store, "cpu", stack_size=3, quiet=True)
-    assert store.rows().keys() == {run.key for run in all_methods}
+        cluster.compute(runs, store, "cpu", stack_size=1, quiet=True, should_stop=lambda: bool(store.rows()))
+    assert 0 < len(store.rows()) < len(runs)
+    cluster.compute(runs, store, "cpu", stack_size=1, quiet=True)
+    assert store.rows().keys() == {run.key for run in runs}
 
 
 def test_rows_that_an_earlier_version_left_with_a_worker_are_not_taken(all_methods, tmp_path):
