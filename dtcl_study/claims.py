@@ -30,7 +30,7 @@ from dtcl_core.traces import Trace
 
 from .compare import Interval, by_seed, difference, mean
 from .experiments import BASELINES, DOMAIN, FOLLOWED, ID, OOD, ORACLE, PROPOSED, SHORT, title
-from .reported import CHANCE, SEEDS, SIGMA
+from .reported import SEEDS, SIGMA
 from .selection import ROUNDED, leave_one_seed_out
 from .study import Study, grids
 
@@ -114,22 +114,22 @@ class Evidence:
         return (self.heads if chapter == "projector_head" else self.grid).seeds
 
     def of(self, method: str, metric: str, sigma: float = SIGMA, label_fraction: float = 0.01, kind: str = "global") -> pd.Series:
-        """An accuracy of a method's frozen configuration by fresh seed, chance where a run diverged; empty before it is run."""
+        """An accuracy of a method's frozen configuration by fresh seed; empty before it is run."""
         rows = self.fresh
         rows = rows[(rows.method == method) & (rows.sigma == sigma) & (rows.label_fraction == label_fraction)]
         if method in PROPOSED:
             rows = rows[rows.discriminator == kind]
-        return by_seed(rows, metric, f"{method} at sigma {sigma:g}").fillna(CHANCE)
+        return by_seed(rows, metric, f"{method} at sigma {sigma:g}")
 
     def all_of(self, methods: Sequence[str], metric: str, **more: Any) -> pd.Series:
         """The mean of some methods by seed."""
         return pd.concat([self.of(m, metric, **more) for m in methods], axis=1, join="inner").mean(axis=1)
 
     def by_configuration(self, method: str, metric: str) -> pd.DataFrame:
-        """An accuracy on the grid: configurations (lines) by complete seed (columns), chance where a run diverged."""
+        """An accuracy on the grid: configurations (lines) by complete seed (columns)."""
         rows = self.grid.complete
         rows = rows[(rows.method == method) & (rows.label_fraction == 0.01)]
-        return rows.set_index([*HYPERPARAMETERS, "seed"])[metric].fillna(CHANCE).unstack("seed").sort_index()
+        return rows.set_index([*HYPERPARAMETERS, "seed"])[metric].unstack("seed").sort_index()
 
 
 # --- what the claims compare ------------------------------------------------------------------------------------------
@@ -250,11 +250,10 @@ def projector_heads(e: Evidence) -> Differences:
         for kind in ("linear", "mlp"):
             for k in (4, 8, 16):
                 one = by_seed(rows, metric, projector=kind, projector_dim=k)
-                found = difference(by_seed(plain, metric).fillna(CHANCE), one.fillna(CHANCE))
-                yield f"{SHORT[metric]}: no head over {kind} head of {k}, 10 % of labels", found
+                yield f"{SHORT[metric]}: no head over {kind} head of {k}, 10 % of labels", difference(by_seed(plain, metric), one)
     few = whole[whole.label_fraction == 0.01]  # as everywhere, the domain's probe is the one on the labelled 1 %
     for kind in ("linear", "mlp"):
-        table = few[few.projector == kind].pivot(index="seed", columns="projector_dim", values=DOMAIN).fillna(CHANCE)
+        table = few[few.projector == kind].pivot(index="seed", columns="projector_dim", values=DOMAIN)
         slope = {s: _slope(line.index.to_numpy(float), line) for s, line in table.iterrows()}
         yield f"D-Test-ID: slope on the dimension of a {kind} head", pd.Series(slope, dtype=float)
 

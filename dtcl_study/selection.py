@@ -18,7 +18,7 @@ import pandas as pd
 from dtcl_core.config import HYPERPARAMETERS
 from dtcl_core.methods import ALL_METHODS
 
-from .reported import CHANCE, SEEDS, SIGMA
+from .reported import SEEDS, SIGMA
 
 FEWER_SEEDS = 2  # that select at the other spreads than 50
 FRACTION = 0.01  # of labels, at which validation accuracies are compared
@@ -29,7 +29,7 @@ ROUNDED = 12  # decimals of a mean: equal ones differ by rounding, which must no
 
 
 def validation(frame: pd.DataFrame) -> pd.DataFrame:
-    """Validation accuracy at 1 % of the labels by configuration (lines) and seed (columns); chance where a run diverged.
+    """Validation accuracy at 1 % of the labels by configuration (lines) and seed (columns).
 
     Raises:
         ValueError: if a configuration has a seed twice, as rows of two protocols would.
@@ -39,8 +39,7 @@ def validation(frame: pd.DataFrame) -> pd.DataFrame:
     if twice.any():
         first = rows[twice].iloc[0]
         raise ValueError(f"{first.method} has a configuration twice on seed {first.seed}: the rows are of several protocols.")
-    filled = rows.assign(validation=rows.validation.fillna(CHANCE))
-    table = filled.set_index([*CONFIGURATION, "seed"]).validation.unstack("seed")
+    table = rows.set_index([*CONFIGURATION, "seed"]).validation.unstack("seed")
     return table.sort_index()  # ties then go to the smaller hyperparameters
 
 

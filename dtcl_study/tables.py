@@ -21,7 +21,7 @@ from .chapter import Table
 from .claims import NOT_YET, Contrast, Evidence, percent, states
 from .compare import Interval, accuracy, by_seed, difference
 from .experiments import BASELINES, DOMAIN, ID, OOD, ORACLE, PROPOSED, SHORT, title
-from .reported import CHANCE, SIGMA
+from .reported import SIGMA
 from .study import Study
 
 ACCURACIES = (OOD, ID, DOMAIN)
@@ -268,8 +268,8 @@ def leads(rows: pd.DataFrame, metrics: Sequence[str] = (OOD, ID)) -> pd.DataFram
 
 def over_baselines(rows: pd.DataFrame, method: str, metric: str) -> list[Contrast]:
     """The contrasts of a proposed method with each baseline on an accuracy, as those of claim 1; rows as for `leads`."""
-    mine, m = by_seed(rows, metric, method=method).fillna(CHANCE), 2 * len(PROPOSED) * len(BASELINES)
-    pairs = [(title(other), difference(mine, by_seed(rows, metric, method=other).fillna(CHANCE))) for other in BASELINES]
+    mine, m = by_seed(rows, metric, method=method), 2 * len(PROPOSED) * len(BASELINES)
+    pairs = [(title(other), difference(mine, by_seed(rows, metric, method=other))) for other in BASELINES]
     return states(pairs, m=m)
 
 

@@ -278,17 +278,6 @@ def test_fresh_rows_are_taken_where_all_of_their_seeds_are_there(monkeypatch):
     assert set(zip(taken.method, taken.sigma, taken.seed)) == {(r.method, r.sigma, r.seed) for r in runs if r.sigma == 50}
 
 
-def test_a_run_that_diverged_is_chance():
-    evidence = MadeUp(papers)
-    rows = evidence.fresh.copy()
-    ill = (rows.method == "mmd") & (rows.seed == 1100)
-    rows.loc[ill, ["test_id", "test_ood", "d_test_id", "validation"]] = np.nan
-    evidence.fresh = rows
-    assert evidence.of("mmd", "test_id")[1100] == 0.5 and len(evidence.of("mmd", "test_id")) == 20
-    others = np.mean([evidence.of(m, "test_id")[1100] for m in ("standard", "same_domain", "dann")])
-    assert evidence.all_of(BASELINES, "test_id")[1100] == pytest.approx((3 * others + 0.5) / 4)
-
-
 def test_the_exact_claims_need_no_runs(monkeypatch):
     evidence = Evidence("smoke")
     monkeypatch.setattr(Evidence, "grid", property(lambda self: pytest.fail("it reads the grid")))

@@ -48,12 +48,6 @@ def test_rounding_decides_no_tie():
         assert found[found.selected].tau_alpha.tolist() == [0.05]
 
 
-def test_a_run_that_diverged_is_chance():
-    runs = standard()
-    chosen = selection.select(frame(runs, by_table({**VALUES, (0.05, 0): 0.99}), diverged=[runs[0]]))
-    assert chosen.tau_alpha.tolist() == [0.1], "0.5, 0.5 and 0.6 are less than 0.7, 0.8 and 0.6"
-
-
 def test_each_method_discriminator_sigma_and_head_competes_by_itself():
     runs = [
         *standard(),

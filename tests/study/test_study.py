@@ -5,8 +5,9 @@ from made_up import frame, standard
 from made_up_rows import row
 
 from dtcl_core import results
-from dtcl_core.config import Run
+from dtcl_core.config import METRICS, Run
 from dtcl_study import experiments, study
+from dtcl_study.reported import CHANCE
 from dtcl_study.study import Study
 
 DW = [Run("dw_pairs", 0.1, 0.5, seed=s, discriminator=kind) for kind in ("global", "batch") for s in range(3)]
@@ -47,6 +48,18 @@ def test_what_is_left_counts_a_run_once_with_the_first_experiment(tmp_path):
     found = {share.name: share for share in study.shares(store, store.rows())}
     assert found["main_table"].to_train == traced == found["main_table"].missing, "a trace is missing"
     assert not any(run.method == "dw_negatives" for run in found["temperature"].missing)
+
+
+def test_a_run_that_diverged_counts_as_chance_wherever_it_is_looked_at(tmp_path, monkeypatch):
+    monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
+    runs = experiments.REGISTRY["main_table"].runs("paper", seeds=1, methods="standard,same_domain")
+    ill = [run for run in runs if run.method == "standard" or run.tau_alpha == 0.05]
+    results.Store(tmp_path).add([row(run, accuracy=0.45, status="diverged" if run in ill else "ok") for run in runs])
+    found = Study("main_table", "paper", seeds=1, methods="standard,same_domain")
+    accuracies = found.frame.set_index("status")[list(METRICS)]
+    assert (accuracies.loc["diverged"] == CHANCE).all(axis=None) and (accuracies.loc["ok"] == 0.45).all(axis=None)
+    assert found.chosen[found.chosen.method == "same_domain"].tau_alpha.item() == 0.05, "better than those that ended worse"
+    assert f"Runs that diverged: {len(ill)}. They count as chance" in found.counted()
 
 
 @pytest.mark.parametrize(
