@@ -58,7 +58,7 @@ def refresh(path: Path) -> None:
 def answer() -> list[str]:
     """The README's answer: a sentence, and Table 1 with what is reported over what is measured."""
     evidence = claims.Evidence()
-    verdict, seeds = claims.judged(1, evidence), evidence.grid.seeds
+    verdict, seeds = claims.judged(1, evidence), evidence.grid.complete_seeds
     first = f"**Not judged yet:** the paper's grid is complete on {seeds} of {SEEDS} seeds, and fresh seeds follow."
     if verdict.word != claims.NOT_YET:
         first = claims.headline(verdict)

@@ -111,7 +111,7 @@ class Evidence:
         """How many complete seeds a claim about the grid has, by the chapter that shows it."""
         if chapter == "effective_temperature":
             return len(self.traces)
-        return (self.heads if chapter == "projector_head" else self.grid).seeds
+        return (self.heads if chapter == "projector_head" else self.grid).complete_seeds
 
     def of(self, method: str, metric: str, sigma: float = SIGMA, label_fraction: float = 0.01, kind: str = "global") -> pd.Series:
         """An accuracy of a method's frozen configuration by fresh seed; empty before it is run."""

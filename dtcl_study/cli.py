@@ -381,8 +381,8 @@ def reproduce(options: argparse.Namespace) -> int:
         evidence = claims.Evidence()
         twin = tables.twin_of(number, evidence)
         verdicts = {f"claim {c.number}, on {c.seeds} seeds": c.judged(evidence).word for c in claims.CLAIMS if number in c.tables}
-        more = {"caption": twin.caption, "seeds": twin.seeds, "verdicts": verdicts}
-        heading = f"Table {number}: {twin.caption} Measured: {twin.seeds}."
+        more = {"caption": twin.caption, "seeds": twin.seeds_said, "verdicts": verdicts}
+        heading = f"Table {number}: {twin.caption} Measured: {twin.seeds_said}."
         heading += "".join(f"\n{name.capitalize()}: {word}." for name, word in verdicts.items())
         found = twin.frame.rename(columns={"mean": "measured"})
         found["difference"] = found.measured - found.reported

@@ -97,7 +97,7 @@ class Study:
         return rows if label_fraction is None else rows[rows.label_fraction == label_fraction]
 
     @property
-    def seeds(self) -> int:
+    def complete_seeds(self) -> int:
         """How many seeds are complete; where the experiment has several grids, in the one that has fewest."""
         return min(self.counts.values(), default=0)
 

@@ -97,7 +97,7 @@ class Twin:
         return pd.DataFrame(lines, columns=["row", "column", "metric", "reported", "mean", "low", "high", "n"])
 
     @property
-    def seeds(self) -> str:
+    def seeds_said(self) -> str:
         """How many seeds stand behind the cells, in words."""
         counts = sorted({interval.n for interval in self.measured.values()} - {0})
         if not counts:
@@ -127,7 +127,7 @@ class Twin:
                 bold |= {(2 * i + 1, head)} if i in self.best(means, j) else set()
             records += [above, below]
         most = max((i.n for i in self.measured.values()), default=0)
-        how = [NOT_RUN, "one seed"][most] if most < 2 else f"our mean over {self.seeds} with its 95 % interval"
+        how = [NOT_RUN, "one seed"][most] if most < 2 else f"our mean over {self.seeds_said} with its 95 % interval"
         marks = f" {MARKS}" if any(line.mark for line in self.lines) else ""
         best = "the better of a method's two" if any(line.group for line in self.lines) else "best of a column"
         near = " (D-Test-ID: nearest 0.5)" if DOMAIN in {column.metric for column in self.columns} else ""

@@ -203,7 +203,7 @@ class MadeUpGrid(MadeUp):
         found = frame(runs, lambda run, f, metric: self.accuracy(run, f, metric) + 0.003 * NOISE[int(run.key, 16) % 1000])
 
         class Grid:
-            seeds = 5
+            complete_seeds = 5
             complete = found
             chosen = selection.select(found)
 
@@ -227,7 +227,7 @@ def test_claims_about_the_grid_look_at_every_configuration():
 
 def test_a_grid_is_judged_when_it_has_five_seeds():
     evidence = MadeUpGrid(of_the_grid)
-    evidence.grid.seeds = 4
+    evidence.grid.complete_seeds = 4
     assert {claims.judged(n, evidence).word for n in (7, 8, 14)} == {claims.NOT_YET}
 
 
@@ -311,7 +311,7 @@ def test_heads_are_compared_at_their_own_temperature():
     found = frame(runs, lambda run, f, m: accuracy(run, f, m) + 0.001 * NOISE[int(run.key, 16) % 1000])
 
     class Heads:
-        seeds, complete = 5, found
+        complete_seeds, complete = 5, found
 
     evidence = MadeUp(papers)
     evidence.heads = Heads()
