@@ -53,7 +53,7 @@ for folder in Path("images").glob("*/*"):
         image.unlink()
 """
     (trained,) = (cell for cell in document.cells if cell.source.startswith("%run train"))
-    trained.source = trained.source.rstrip() + " --batch 20"
+    trained.source = trained.source.rstrip() + " --batch 20 --epochs 1"
     NotebookClient(document, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
     installed, _, told, figures = (
         "".join(output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.outputs)
@@ -61,7 +61,7 @@ for folder in Path("images").glob("*/*"):
         if cell.cell_type == "code"
     )
     assert not installed, "nothing is installed where all is there"
-    assert re.findall(r"^epoch (\d+): loss ", told, flags=re.M) == ["1", "2", "3", "4", "5"]
+    assert re.findall(r"^epoch (\d+): loss ", told, flags=re.M) == ["1"]
     assert "class accuracy where unseen" in told and "discriminator_accuracy" in figures
 
 
