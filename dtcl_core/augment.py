@@ -185,7 +185,7 @@ def random_color_jitter(
 
 
 def jitter_places(order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Group images by the operation that each gets at each place of its order, for `color_jitter`.
+    """For each of the four turns of `color_jitter`, the images sorted by the operation that they get in it.
 
     Args:
         order: int64 [B, 4], each row a permutation: the operation applied p-th to an image.

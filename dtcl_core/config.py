@@ -190,7 +190,7 @@ class Protocol(Checked):
     tau_min: float = number(0.05, above=True)
 
     # --- probes: they look at a trained encoder and change nothing of it --------------------------------------------
-    # `probe` is the value at which a field stands in the key of a training (`Run.training`), whatever its default is.
+    # `probe`: the value of a field in `Run.training`, whatever its default: runs that differ in probes alone are trained once.
     # open: a linear classifier "on top of" the embedding, hence raw; scikit-learn's default penalty.
     probe_features: str = choice("raw", "standardized", "l2", probe="raw")
     probe_l2: float = number(1.0, above=True, probe=1.0)
@@ -199,7 +199,7 @@ class Protocol(Checked):
     nested_labels: bool = choice(True, False, probe=True)
     # open: the paper's accuracies at 1 and 10 % stand on one draw of labels, or do not say. Of more draws the mean is the metric.
     label_draws: int = number(20, low=1, high=1000, probe=20, as_before=1)
-    # open: "label_subset" fits the domain's probe on the images whose digit labels are used, as the digits' probes.
+    # open: "label_subset" fits the domain's probe on the labelled images, like the digits' probes; "train" on all.
     domain_probe_data: str = choice("label_subset", "train", probe="train")
 
     # --- baselines ----------------------------------------------------------------------------------------------
@@ -319,6 +319,7 @@ class Run(Checked):
     @cached_property
     def key(self) -> str:
         """Sixteen hexadecimal digits that name this run in the store."""
+        # The same as serialising all at once; but the protocol's text is kept, for thousands of runs share it.
         text = compact({**self.canonical(), "protocol": None, "revision": REVISION})
         text = text.replace('"protocol":null', f'"protocol":{self.protocol.text}', 1)
         return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -113,7 +113,7 @@ class ColoredDigits:
         digits: the classes; label c is ``digits[c]``.
         training_domains: names in `COLORS` or RGB triples; the index of a domain is its position here.
         validation_domain, test_domain: a name or a triple each; their indices follow those of the training domains.
-        color_clipping: "clip", "wrap" or "none"; see `to_pixel_range`.
+        color_clipping: "clip", "wrap" or "none", see `to_pixel_range`; runs use `Protocol().color_clipping`, which is "none".
         stratified: keep the class proportions equal across the splits.
         sizes: images in train, validation, test_id, test_ood. None means the paper's sizes for digits 3 and 5, else 60/10/10/20 %.
         root, download: folder of torchvision's copy of MNIST, and whether to download it; needed for digits other than 3 and 5.

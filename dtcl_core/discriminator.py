@@ -36,7 +36,7 @@ class Fitted:
     kind: str = "raw"
 
     def of(self, runs: Tensor) -> Fitted:
-        """Those of some runs, by their places."""
+        """The discriminators of some runs, by index [r]."""
         return Fitted(logistic.LogisticModel(self.model.weight[runs], self.model.bias[runs]), self.kind)
 
     def predict_proba(self, z: Tensor) -> Tensor:

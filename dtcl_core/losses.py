@@ -84,6 +84,7 @@ def anchor_losses(
     """
     own = torch.eye(*similarity.shape[-2:], dtype=torch.bool, device=similarity.device) if positive is None else positive
     tau = _per_run(tau, similarity)
+    # s / anchor_tau = (s tau / anchor_tau) / tau: the formula at tau, of scaled similarities, and the loss scaled back.
     if anchor_tau is not None:  # as if all had the one temperature
         each = anchor_losses(
             similarity * (tau / anchor_tau[..., None]),

@@ -203,4 +203,5 @@ VARIANTS: dict[str, Method] = {
     "macl": Method("MACL", model_aware, uses=frozenset({"lambda_"})),
     "isogclr": Method("iSogCLR", individual, remember=individual_memory, uses=frozenset({"lambda_", "memory"})),
 }
+# A ChainMap iterates its last map first, the paper's; `ALL_METHODS["mine"] = Method(...)` goes into its first.
 ALL_METHODS = ChainMap(VARIANTS, METHODS)  # in this order: the paper's come first, and what a user adds is a variant

@@ -1,8 +1,8 @@
 """The paper's fifteen claims as data, and one rule that judges all but claim 9, which says that there is no trend.
 
 A *contrast* is the mean over seeds of a paired difference, signed so that positive supports the claim. It is *for* the claim if its 95 % interval lies
-above zero, *against* it if its interval at 1 - 0.05/m lies below (m: the claim's contrasts), else *open*; it is *alike* if its 90 %
-interval lies within 0.02 of zero. A claim *holds* if all its contrasts are for it, *fails* if one is against it, holds *partly* if
+above zero, *against* it if its interval at confidence 1 - 0.05/m lies below zero, for the m contrasts of the claim, else *open*; it is *alike*
+if its 90 % interval lies within 0.02 of zero. Only "against" is corrected for m, because one such contrast fails a claim. A claim *holds* if all its contrasts are for it, *fails* if one is against it, holds *partly* if
 none is against it and at least half are for it; else it is *open*.
 
 Fresh contrasts compare frozen configurations on fresh seeds, grid contrasts the complete seeds of the grid. 1 % of labels and sigma 50
@@ -143,7 +143,7 @@ def over_each(
     methods: Sequence[str] = PROPOSED,
     **more: Any,
 ) -> Differences:
-    """Each of some methods, the proposed ones unless others are named, over each of some others."""
+    """For each metric, each of `methods` minus each of `others` by seed; sign=-1 turns it round, for accuracies that should be lower."""
     for metric in metrics:
         for method in methods:
             for other in others:
@@ -214,7 +214,7 @@ def _slope(x: np.ndarray, y: pd.Series) -> float:
 
 
 def _shortfall(e: Evidence, method: str) -> tuple[str, pd.Series]:
-    """Test-OOD of a seed: the configuration with the best Test-OOD on the other seeds, less the one that validation selects on them."""
+    """By seed, the Test-OOD of the configuration with the best Test-OOD on the other seeds, minus that of the one that validation selects on them."""
     accuracy, found = e.by_configuration(method, OOD), {}
     for seed in accuracy if accuracy.shape[1] > 1 else ():
         others = (t.drop(columns=seed).mean(axis=1).round(ROUNDED) for t in (accuracy, e.by_configuration(method, "validation")))
@@ -270,7 +270,7 @@ def temperatures_converge(e: Evidence) -> Differences:
 
 
 def gradient(e: Evidence) -> Differences:
-    """How many decimal digits beyond nine autograd and the paper's formula agree to, for five random batches."""
+    """To how many digits autograd and the paper's formula agree, minus nine, which are enough; for each of five random batches."""
     found, n, tau_alpha = {}, 8, 0.3
     for seed in range(5):
         generator = torch.Generator().manual_seed(seed)
@@ -289,7 +289,7 @@ def gradient(e: Evidence) -> Differences:
 
 
 def weight_outside(e: Evidence) -> Differences:
-    """Half the change of the gradient by a weight in the temperature, less that by a weight outside the exponent."""
+    """Half of what the temperature changes in the gradient, minus what a weight outside the exponent changes; positive if that is less than half."""
     for name, tau_alpha, tau_beta in (("mild", 0.175, 0.25), ("sharp", 0.075, 0.5)):
         found = {seed: _gradient_changes(seed, tau_alpha, tau_beta) for seed in range(20)}
         label = f"half the gradient's change by the temperature, minus that by a weight outside, {name} setting"
@@ -297,8 +297,8 @@ def weight_outside(e: Evidence) -> Differences:
 
 
 def _gradient_changes(seed: int, tau_alpha: float, tau_beta: float, n: int = 64) -> float:
-    """For one batch of random unit embeddings and weights uniform on (0, 1): the mean absolute log ratio to the plain gradient, each
-    negative counted by its share of that gradient; half that by the temperature minus that by the weight.
+    """For a batch of random unit embeddings and weights uniform on (0, 1). A change is the mean of |log(changed / plain gradient)| over
+    negatives, each counted by its share of the plain gradient.
     """
     generator = torch.Generator().manual_seed(seed)
     z, other = (losses.directions(torch.randn(n, 16, generator=generator, dtype=torch.float64)) for _ in range(2))
@@ -428,8 +428,8 @@ class Claim:
     @property
     def tables(self) -> range:
         """The numbers of the tables that make it."""
-        numbers = [int(number) for number in re.findall(r"\d+", self.where)] if self.where.startswith("Table") else [0, -1]
-        return range(numbers[0], numbers[-1] + 1)
+        numbers = [int(number) for number in re.findall(r"\d+", self.where)]
+        return range(numbers[0], numbers[-1] + 1) if self.where.startswith("Table") else range(0)
 
     def judged(self, evidence: Evidence) -> Verdict:
         """The verdict on this claim."""

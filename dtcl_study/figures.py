@@ -1,7 +1,7 @@
 """The figures of the book's results, from data frames; `style` says how they look.
 
-Each function returns a figure as wide as the text. `metrics` are columns with accuracies (fractions), a panel each; intervals are Student's
-95 % over seeds. Without rows a panel says "not yet run".
+Twins of the paper's figures: 1 `along_sigma`, 4 `scatter`, 5 `heads`, 6 `temperature_lines`, 7 `temperature_ridges`. Each function returns a figure
+as wide as the text. `metrics` are columns with accuracies, a panel each; intervals are Student's 95 % over seeds. Without rows a panel says so.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def embed(encoder: Encoder, streams: Streams, counts: Sequence[int], split: str,
 
 @torch.no_grad()
 def for_discriminator(encoder: Encoder, streams: Streams, counts: Sequence[int], group: Group, epoch: int) -> Tensor:
-    """Projected embeddings [r, N, k] of a group's training images, as `Protocol.discriminator_inputs` and `_mode` say."""
+    """Projected embeddings [r, N, k] of a group's training images, as `discriminator_inputs` and `discriminator_mode` say."""
     p = streams.protocol
     if p.discriminator_inputs == "clean" and p.discriminator_mode == "eval":
         return projected(encoder, embed(encoder, streams, counts, "train", group), group.runs)

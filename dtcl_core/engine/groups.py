@@ -38,9 +38,9 @@ class Group(NamedTuple):
 
 
 def joined(groups: Sequence[Group], stream_of_run: Sequence[int]) -> tuple[Group, list[Tensor]] | None:
-    """Some groups as one (its runs, streams and counts; the rest is the first one's), and the places of each one's runs in it.
+    """Several groups merged into one, and for each the places of its runs in it; None without groups.
 
-    None without groups.
+    Of the merged group only places, runs, streams and counts mean anything; its other fields are the first group's.
     """
     if not groups:
         return None
