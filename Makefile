@@ -61,9 +61,8 @@ faults: $(READY)  ## kill trainers at random moments, a hundred times in each of
 	$(VENV)/bin/python tests/faults.py --kills 100 --seed 1 --processes 2
 	$(VENV)/bin/python tests/faults.py --kills 100 --seed 2 --processes 2 --same
 
-fuzz: $(READY)  ## damaged files, odd command lines, kills in phases of their own: half an hour; adds to benchmarks/fuzz.csv
+fuzz: $(READY)  ## damaged files, kills in phases of their own: half an hour; adds to benchmarks/fuzz.csv
 	$(VENV)/bin/python tests/fuzz.py files --tries 1400
-	$(VENV)/bin/python tests/fuzz.py commands --tries 500
 	$(VENV)/bin/python tests/fuzz.py kills --tries 100
 
 notebooks: $(READY)  ## run the chapters in place and keep their text outputs, after code or results changed

@@ -15,7 +15,6 @@ trains Pairs otherwise than a CPU does, and no table may mix their rows.
 
 from __future__ import annotations
 
-import csv
 import sys
 from functools import partial
 from pathlib import Path
@@ -58,12 +57,7 @@ def main(part: str = "0/1") -> None:
             **{name: line[name] for name in ("key", "seed", *METRICS)},
             **machine.origin(torch.device("cpu")),
         }
-        new = not path.exists()
-        with open(path, "a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(told), lineterminator="\n")
-            if new:
-                writer.writeheader()
-            writer.writerow({name: f"{value:.5g}" if isinstance(value, float) else value for name, value in told.items()})
+        pd.DataFrame([told]).to_csv(path, mode="a", header=not path.exists(), index=False, float_format="%.5g")
 
     for comparison, methods in COMPARISONS.items():
         missing = [left for rows in stored(methods).values() if (left := [row for row in rows if row["key"] not in there])]

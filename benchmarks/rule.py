@@ -12,7 +12,6 @@ scatters as the baselines do on average. The scatter is that at 1 % of the label
 (an assumption). Claims that need other sigmas or other runs are left out.
 """
 
-import csv
 import math
 from collections import Counter
 from pathlib import Path
@@ -20,6 +19,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+from machine import write
 
 from dtcl_core.config import HYPERPARAMETERS, Run
 from dtcl_core.results import Store
@@ -115,7 +115,7 @@ class MadeUp(claims.Evidence):
             for place, fraction in enumerate((0.01, 0.1, 1.0), 1):
                 off = math.sqrt(COMMON) * fresh[0] + math.sqrt(1 - COMMON) * fresh[place]
                 self.found[method, kind, fraction] = np.clip(means[method, kind, fraction][best] + off, 0, 1)
-        self.grid = SimpleNamespace(seeds=SEEDS)
+        self.grid = SimpleNamespace(complete_seeds=SEEDS)
 
     def of(self, method, metric, sigma=50.0, label_fraction=0.01, kind="global"):
         return pd.Series(self.found[method, kind, label_fraction][:, METRICS.index(metric)])
@@ -148,10 +148,7 @@ def main() -> None:
                 }
             )
             print(lines[-1], flush=True)
-    with (Path(__file__).parent / "rule.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(lines[0]))
-        writer.writeheader()
-        writer.writerows(lines)
+    write(Path(__file__).parent / "rule.csv", lines)
 
 
 if __name__ == "__main__":

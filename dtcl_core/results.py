@@ -152,27 +152,6 @@ def shard_name(text: str) -> str:
     return f"{stamp}-{content_hash(text.encode())}.jsonl"
 
 
-def parsed_shard(name: str, content: bytes, keys: Collection[str] | None) -> tuple[list[dict[str, Any]], list[str]]:
-    """The sound rows of a shard of this content, and what is to be warned of; lines of keys other than `keys` are not looked at."""
-    rows: list[dict[str, Any]] = []
-    warned = []
-    if Path(name).stem.rpartition("-")[2] != content_hash(content):
-        why = "or was renamed (its name ends with a hash of its content); its sound lines are used"
-        warned.append(f"{name} is not as it was written, {why}")
-    for number, line in enumerate(content.decode("utf-8", errors="replace").splitlines(), 1):
-        named = KEY.findall(line) if keys is not None else ()
-        if not line.strip() or (len(named) == 1 and named[0] not in (keys or ())):
-            continue
-        try:
-            row = sound_row(line)
-        except UNREADABLE as error:
-            warned.append(f"{name}, line {number} is left out: {error}")
-            continue
-        if row is not None and (keys is None or row["key"] in keys):
-            rows.append(Fixed({**row, "shard": name}))
-    return rows, warned
-
-
 class Store:
     """A folder of rows, traces and encoders.
 
@@ -260,7 +239,6 @@ class Store:
 
     def add_encoders(self, encoder: Encoder, runs: Sequence[Run]) -> dict[str, str]:
         """Write a stack's networks; returns what `launch.local.make_rows` takes as `encoder`. See `encoder_files.write`."""
-        self.encoders_path.mkdir(parents=True, exist_ok=True)
         return encoder_files.write(encoder, runs, self.encoders_path)
 
     def encoder(self, row: dict[str, Any]) -> Encoder | None:
@@ -274,11 +252,25 @@ class Store:
     def shard(self, name: str, keys: Collection[str] | None = None) -> list[dict[str, Any]]:
         """All sound rows of one shard, or those of `keys`, in its order, whether or not they win."""
         try:
-            rows, warned = parsed_shard(name, (self.rows_path / name).read_bytes(), keys)
+            content = (self.rows_path / name).read_bytes()
         except OSError as error:
-            rows, warned = [], [f"{name} is left out: {error.strerror}"]
-        for message in warned:
-            warnings.warn(message, stacklevel=3)
+            warnings.warn(f"{name} is left out: {error.strerror}", stacklevel=3)
+            return []
+        if Path(name).stem.rpartition("-")[2] != content_hash(content):
+            why = "or was renamed (its name ends with a hash of its content); its sound lines are used"
+            warnings.warn(f"{name} is not as it was written, {why}", stacklevel=3)
+        rows: list[dict[str, Any]] = []
+        for number, line in enumerate(content.decode("utf-8", errors="replace").splitlines(), 1):
+            named = KEY.findall(line) if keys is not None else ()
+            if not line.strip() or (len(named) == 1 and named[0] not in (keys or ())):
+                continue
+            try:
+                row = sound_row(line)
+            except UNREADABLE as error:
+                warnings.warn(f"{name}, line {number} is left out: {error}", stacklevel=3)
+                continue
+            if row is not None and (keys is None or row["key"] in keys):
+                rows.append(Fixed({**row, "shard": name}))
         return rows
 
     def missing(

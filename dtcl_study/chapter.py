@@ -59,7 +59,6 @@ def start(cells: Sequence[str]) -> None:
     except NameError:  # executed by a test, without a kernel
         return
     shell.run_line_magic("matplotlib", "inline")
-    shell.run_line_magic("config", "InlineBackend.figure_formats = ['svg']")
 
 
 class Sentence:

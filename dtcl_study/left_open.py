@@ -310,12 +310,6 @@ class Comparison:
         return tuple(name for name in self.found if not table.ahead[name] >= SURE)
 
 
-def two_best(comparison: Comparison) -> tuple[str, ...]:
-    """The two candidates that get more seeds, in the list's order."""
-    best = sorted(comparison.misfits().items(), key=lambda item: item[1])[:2]
-    return tuple(name for name in comparison.found if name in dict(best))
-
-
 def compared(candidates: Sequence[Candidate], stage: Stage, rows: Rows, best: Sequence[str] = ()) -> Comparison | None:
     """Candidates compared: all on the stage's first seeds or, where `best` names two, these on all seeds. None while a run lacks."""
     chosen, seeds = [c for c in candidates if not best or c.name in best], stage.seeds + (stage.more_seeds if best else ())

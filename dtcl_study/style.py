@@ -67,7 +67,7 @@ RC = {
 
 
 def use_style() -> None:
-    """Set the book's style, and in a notebook SVG as the form of its figures; every chapter calls this once."""
+    """Set the book's style, and in a notebook SVG as the form of its figures; `chapter.start` calls it."""
     sns.set_theme(context="notebook", style="whitegrid", rc=RC)
     if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()) is not None:
         from matplotlib_inline.config import InlineBackend

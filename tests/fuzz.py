@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import io
 import json
 import os
 import random
@@ -36,10 +35,7 @@ from faults import add_line, code
 from dtcl_core import encoder_files, pretrain
 from dtcl_core.config import Protocol, Run
 from dtcl_core.launch import local
-from dtcl_core.methods import METHODS
 from dtcl_core.results import Store
-from dtcl_study import cli
-from dtcl_study.experiments import PRESETS, REGISTRY
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "benchmarks" / "fuzz.csv"
@@ -170,80 +166,6 @@ def fuzz_files(tries: int, rng: random.Random, folder: Path) -> dict[str, Counte
     return counts
 
 
-# --- command lines --------------------------------------------------------------------------------------------------
-
-
-class Reached(BaseException):
-    """Training would begin here."""
-
-
-VALUES = ["0", "1", "-1", "2", "1e400", "nan", "inf", "", " ", "0/2", "1/2", "2/2", "a/b", "cpu", "cuda", "auto", "tpu", "float16",
-          "float32", "smoke", "paper", "all", "standard", "dw_pairs,dw_pairs", "0.1,", "9" * 400, "é\n\x1b[31m", "/nowhere",
-          "--", "ray", "local", "25", "0.1", "-5"]  # fmt: skip
-OPTIONS = ["--preset", "--device", "--methods", "--sigma", "--tau-alpha", "--seeds", "--epochs", "--format", "--shard", "--time-limit",
-           "--precision", "--launcher", "--stack-size", "--results", "--json", "-n", "--seed", "--max-epochs", "--exact", "--help",
-           "--version", "--sead", "-x"]  # fmt: skip
-
-
-def a_line(rng: random.Random) -> list[str]:
-    """A command with up to four options, most of which have a value."""
-    words = [rng.choice(["run"] * 8 + ["audit"] * 3 + ["status", "check", "freeze", "reproduce", "rnu", "", "--help"])]
-    if words[0] == "run" and rng.random() < 0.95:
-        words.append(rng.choice([*REGISTRY, *REGISTRY, "main", "", "MAIN_TABLE"]))
-    if words[0] == "reproduce":
-        words.append(rng.choice(["table 1", "Claim 12", "table 11", "claim", "", "figure 2", "table -1", "claim 1e9"]))
-    if words[0] == "freeze":  # a name that no file may have
-        words += ["../x", rng.choice([*REGISTRY, "main"])]
-    for _ in range(rng.randrange(5)):
-        words.append(rng.choice(OPTIONS))
-        pool = {"--preset": list(PRESETS), "--methods": list(METHODS)}.get(words[-1], VALUES)
-        words += [rng.choice([*pool, *VALUES[:8]])] if rng.random() < 0.8 else []
-    return words
-
-
-def fuzz_commands(tries: int, rng: random.Random, folder: Path) -> dict[str, Counter]:
-    """Each line must run, or be refused in a line; where training would begin, it stops. There is a store of three runs."""
-
-    def reached(*_: Any, **__: Any) -> None:
-        raise Reached
-
-    counts: Counter = Counter()
-    os.environ["DTCL_RESULTS"] = str(trained(folder)[0].path)
-    before = pretrain.train, local.compute, os.getcwd()
-    pretrain.train = local.compute = reached
-    os.chdir(folder)
-    try:
-        for _ in range(tries):
-            counts[answer(a_line(rng))] += 1
-    finally:
-        pretrain.train, local.compute = before[:2]
-        os.chdir(before[2])
-        del os.environ["DTCL_RESULTS"]
-    return {"command lines": counts}
-
-
-def answer(line: list[str]) -> str:
-    """How a command line ends: it runs, or is refused in one line that can be read."""
-    if line[:1] == ["check"] and "--help" not in line:
-        line = ["check", "--device", "tpu"]  # it would measure for a minute
-    said, errors = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(errors), warnings.catch_warnings():
-        try:
-            status = cli.main(line)
-        except Reached:
-            return "as before"
-        except SystemExit as ending:
-            status = ending.code
-        except BaseException as error:
-            print(f"{line}: {error!r}", file=sys.__stderr__)
-            return "failed"
-    if not status:
-        return "as before" if said.getvalue() else "silent"
-    last = (errors.getvalue() + said.getvalue()).rstrip("\n").splitlines()[-1:]
-    readable = bool(last) and last[0].isprintable() and len(last[0]) < 1000
-    return "named" if readable else "silent"
-
-
 # --- kills ----------------------------------------------------------------------------------------------------------
 
 
@@ -354,7 +276,7 @@ def fuzz_kills(tries: int, rng: random.Random, folder: Path) -> dict[str, Counte
     return counts
 
 
-FUZZERS = {"files": fuzz_files, "commands": fuzz_commands, "kills": fuzz_kills}
+FUZZERS = {"files": fuzz_files, "kills": fuzz_kills}
 
 
 def main() -> None:

@@ -1,6 +1,5 @@
 """Draws of labels, and trained networks kept beside their rows."""
 
-import re
 import warnings
 from dataclasses import replace
 
@@ -78,19 +77,3 @@ def test_a_network_that_is_not_there_or_not_as_it_was_costs_a_sentence(trained):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert store.encoder(row) is not None
-
-
-def test_rows_are_stored_though_networks_and_checkpoints_cannot(tiny, tmp_path, monkeypatch):
-    """A nearly full disk must not discard what was trained: rows need the least."""
-
-    def full(*arguments):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(pretrain, "write_checkpoint", full)
-    monkeypatch.setattr("dtcl_core.encoder_files.write", full)
-    run, store = Run(protocol=tiny), Store(tmp_path)
-    with pytest.warns(UserWarning) as told:
-        local.train_stack([run], store, "cpu")
-    said = " ".join(str(w.message) for w in told)
-    assert re.search("encoders are not kept: .*No space left", said) and "checkpoint" in said
-    assert run.key in store.rows() and not list(store.encoders_path.glob("*"))

@@ -12,7 +12,7 @@ def bad(found):
     return {what: dict(counts) for what, counts in found.items() if counts["silent"] or counts["failed"]}
 
 
-@pytest.mark.parametrize(("what", "tries"), [("files", 56), ("commands", 25)])
+@pytest.mark.parametrize(("what", "tries"), [("files", 56)])
 def test_nothing_ends_silently_or_fails(what, tries, tmp_path):
     found = fuzz.FUZZERS[what](tries, random.Random(100), tmp_path)
     assert not bad(found) and sum(counts.total() for counts in found.values()) == tries

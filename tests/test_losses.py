@@ -285,14 +285,6 @@ def test_an_embedding_without_a_direction_gets_no_gradient(name):
     assert second.isfinite().all() and not second[2].any()
 
 
-def test_domain_mmd_costs_no_more_with_more_domains_and_is_the_same():
-    z, domains = embeddings(24, 4), torch.arange(24) % 5
-    few = losses.domain_mmd(z, domains, 5, (0.5, 1.0))
-    assert torch.allclose(losses.domain_mmd(z, domains * 20, 243, (0.5, 1.0)), few)
-    pairs = [losses.mmd(z[domains == a], z[domains == b], (0.5, 1.0)) for a in range(5) for b in range(a)]
-    assert torch.allclose(few, torch.stack(pairs).mean())
-
-
 def test_the_unbiased_mmd_leaves_out_each_example_with_itself():
     z, domains = embeddings(9, 3), torch.tensor([0, 0, 0, 0, 1, 1, 1, 2, -1])  # the one of domain 2 and the unknown do not count
 
@@ -304,14 +296,6 @@ def test_the_unbiased_mmd_leaves_out_each_example_with_itself():
     expected = mean_kernel(x, x, True) + mean_kernel(y, y, True) - 2 * mean_kernel(x, y, False)
     assert torch.allclose(losses.domain_mmd(z, domains, 3, (1.0,), unbiased=True), expected)
     assert losses.domain_mmd(z[6:], domains[6:], 3, (1.0,), unbiased=True).item() == 0.0
-
-
-@pytest.mark.parametrize("sizes", [(2, 62), (32, 32)])
-def test_the_mean_of_the_unbiased_mmd_of_like_domains_is_zero_whatever_their_sizes(sizes):
-    generator, domains = torch.Generator().manual_seed(0), torch.repeat_interleave(torch.arange(2), torch.tensor(sizes))
-    z = losses.directions(torch.randn(4000, 64, 4, generator=generator))
-    each = losses.domain_mmd(z, domains.expand(4000, -1), 2, (0.25, 0.5, 1.0, 2.0), unbiased=True)
-    assert abs(each.mean()) < 4 * each.std() / 4000**0.5
 
 
 def test_mmd_of_a_sample_with_itself_is_zero():

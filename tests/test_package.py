@@ -140,9 +140,3 @@ def test_the_wheel_holds_what_is_needed_and_works_alone(site, tmp_path):
     code = f"import sys; sys.path.insert(0, {str(site)!r})\n{USE}\nassert dtcl_core.__file__.startswith({str(site)!r})"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert done.returncode == 0, done.stderr
-
-
-def test_the_version_is_told_once(site):
-    metadata = next(site.glob("*.dist-info/METADATA")).read_text()
-    assert f"\nVersion: {dtcl_core.__version__}\n" in metadata
-    assert f"\nversion: {dtcl_core.__version__}\n" in (ROOT / "CITATION.cff").read_text()

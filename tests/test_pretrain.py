@@ -199,18 +199,6 @@ def test_methods_of_a_seed_see_the_same_views_and_order(tiny):
     assert torch.equal(one.streams.views(0, index, index.numpy(), 1), other.streams.views(0, index, index.numpy(), 1))
 
 
-def test_a_restored_stack_goes_on_bit_for_bit(all_methods, tmp_path):
-    whole = steps_of(all_methods, 2)
-    half = steps_of(all_methods, 1)
-    pretrain.write_checkpoint(half.state(), tmp_path / "stack.pt")
-    resumed = pretrain.Stack(all_methods, "cpu")
-    resumed.restore(tmp_path / "stack.pt")
-    resumed.train_epoch()
-    for name, value in whole.encoder.state_dict().items():
-        assert torch.equal(value, resumed.encoder.state_dict()[name]), name
-    assert evaluate.evaluate(whole) == evaluate.evaluate(resumed)
-
-
 def test_an_interrupted_training_goes_on_bit_for_bit(all_methods, tmp_path):
     checkpoint, asked = tmp_path / "stack.pt", []
 
@@ -292,13 +280,6 @@ def test_a_checkpoint_is_written_as_often_as_promised_and_at_the_end(tiny, tmp_p
     times = [0.0, *(when for when, _ in written)]
     assert max(b - a for a, b in zip(times, times[1:])) <= pretrain.CHECKPOINT_SECONDS + 6.0 <= 60
     assert written[-1] == (72.0, 12) and all(when == 6.0 * epoch for when, epoch in written)
-
-
-def test_a_damaged_checkpoint_is_named_and_training_starts_anew(tiny, tmp_path):
-    checkpoint = tmp_path / "stack.pt"
-    checkpoint.write_bytes(b"not a checkpoint")
-    with pytest.warns(UserWarning, match="stack.pt is not usable"):
-        assert pretrain.train([Run(protocol=tiny)], "cpu", checkpoint=checkpoint).epoch == 2
 
 
 def test_a_run_that_turns_to_nan_harms_no_neighbour(tiny):
@@ -551,10 +532,6 @@ def agree(runs, device):
     (cpu_losses, cpu_z), (losses, z) = first_steps(runs, "cpu"), first_steps(runs, device)
     torch.testing.assert_close(losses, cpu_losses, rtol=5e-3, atol=1e-4)
     assert torch.nn.functional.cosine_similarity(z, cpu_z, dim=-1).mean() > 0.999
-
-
-def test_the_same_steps_are_the_same(all_methods):
-    agree(all_methods, "cpu")
 
 
 @needs_gpu

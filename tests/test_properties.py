@@ -10,14 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
-from made_up_rows import with_draws
+from made_up_rows import row
 
 from dtcl_core import evaluate, pretrain, results
 from dtcl_core.config import Protocol, Run
-from dtcl_core.engine import provenance
 from dtcl_core.launch.local import make_rows
 from dtcl_core.methods import METHODS
 from dtcl_study import cli
@@ -33,6 +31,8 @@ EXAMPLES = {
     "run --launcher ray": 60,
     "audit": 40,
     "status": 4,
+    "freeze": 6,
+    "reproduce": 12,
     "benchmark": 60,
     "each chapter's parameters": 12,
     "each whole chapter": 1,
@@ -166,6 +166,8 @@ OPTIONS = {
             "--precision", "--launcher", "--stack-size", "--results"],
     "status": ["--device", "--results"],
     "audit": ["-n", "--device", "--seed", "--max-epochs", "--exact", "--results"],
+    "freeze": ["--sigma"],
+    "reproduce": ["--format", "--json"],
     "benchmark": ["--device", "--precision", "--stacks", "--rounds", "--out", "--all"],  # it hands them to another script
 }  # fmt: skip
 RUNNABLE = {"run", "status", "audit"}  # the others need Ray, or a checkout
@@ -180,7 +182,14 @@ def lines(command: str) -> st.SearchStrategy:
     names = st.sampled_from(OPTIONS[command] * 10 + ["--color"] * len(OPTIONS[command]))
     value = lambda name: SOUND.get(name, NUMERIC) | SOUND.get(name, NUMERIC) | NUMERIC | WORDS  # noqa: E731
     option = names.flatmap(lambda name: value(name).map(lambda v: [name, v]) | st.just([name]))
-    beginning = st.sampled_from([[first, name, *rest] for name in REGISTRY]) if first == "run" else st.just([first])
+    named = {
+        "run": [[first, name, *rest] for name in REGISTRY],
+        "freeze": [[first, "../x", name] for name in [*REGISTRY, "main"]],  # a name that no file may have
+        "reproduce": [
+            [first, what] for what in ("table 1", "Claim 12", "table 11", "claim", "", "figure 2", "table -1", "claim 1e9")
+        ],
+    }
+    beginning = st.sampled_from(named.get(first, [[first]]))
     return st.tuples(beginning, st.lists(option, max_size=3)).map(lambda parts: sum(parts[1], parts[0]))
 
 
@@ -208,17 +217,8 @@ def nothing_is_handed_out(nothing_trains, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("command", OPTIONS)
 def test_a_command_line_runs_or_is_refused_in_a_line(command, nothing_is_handed_out, capsys, tiny):
-    run, outcomes = Run(protocol=tiny), collections.Counter()
-    scores = {f: dict.fromkeys(results.METRICS, 0.5) for f in results.FRACTIONS}
-    told = {
-        "precision": "float32",
-        "stack": 1,
-        "seconds": 1.0,
-        "created": "2026-01-01T00:00:00+00:00",
-        **provenance.machine(torch.device("cpu")),
-    }
-    row = with_draws({"key": run.key, "run": run.to_dict(), "metrics": scores, "status": "ok", "provenance": told})
-    results.Store().add([row])  # for `audit` and `status` to find
+    outcomes = collections.Counter()
+    results.Store().add([row(Run(protocol=tiny))])  # for `audit` and `status` to find
 
     def check(line):
         capsys.readouterr()

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from ..config import Run
-from ..engine.device import check_device_name, check_precision_name, resolve_precision
+from ..engine.device import check_device_name, resolve_precision
 from ..engine.provenance import SOURCES
 from ..files import content_hash
 from ..pretrain import Interrupted
@@ -72,7 +72,7 @@ def compute(
     *,
     precision: str = "auto",
     stack_size: int | None = None,
-    record: local.Recorded = local.nothing,
+    record: local.Recorded = lambda run: False,
     should_stop: Callable[[], bool] = lambda: False,
     quiet: bool = False,
 ) -> int:
@@ -83,7 +83,7 @@ def compute(
         Interrupted: when `should_stop` turned true; finished stacks are stored, others go on from their workers' checkpoints.
     """
     check_device_name(device)
-    check_precision_name(precision)
+    precision = resolve_precision(precision)
     try:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         import ray
@@ -97,8 +97,6 @@ def compute(
     if device != "cpu" and not gpus:
         raise ValueError(f"device {device!r} was asked for, but the Ray cluster has no GPU.")
     kind = device.partition(":")[0]  # Ray picks which GPU
-    if kind == "cpu":
-        precision = resolve_precision(precision)
     size = stack_size or (local.CPU_STACK if kind == "cpu" else local.GPU_STACK)
     stacks = local.missing_stacks(runs, store, torch.device(kind), precision, size, record)
     if not stacks:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -42,11 +40,6 @@ class NegativeQueue(Described):
         self.register_buffer("domains", torch.full((self.size,), -1))
         self.register_buffer("filled", torch.zeros(self.size, dtype=torch.bool))
         self.register_buffer("ids", torch.full((self.size,), -1))
-
-    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
-        if prefix + "z" in state:  # a queue saved before it had ids
-            state.setdefault(prefix + "ids", torch.full_like(self.ids, -1))
-        super()._load_from_state_dict(state, prefix, *rest)
 
     @torch.no_grad()
     def push(self, z: Tensor, domains: Tensor | None = None, ids: Tensor | None = None, *, gather: bool = False) -> None:

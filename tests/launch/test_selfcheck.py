@@ -16,8 +16,7 @@ from dtcl_study.experiments import REGISTRY
 
 @pytest.fixture
 def small(tiny, monkeypatch):
-    """Few steps of small stacks."""
-    monkeypatch.setattr(selfcheck, "PACE_STEPS", 2)
+    """Small networks and few images."""
     monkeypatch.setattr(selfcheck, "CHECKED", replace(tiny, channels=(16, 16, 32)))
     return tiny
 
