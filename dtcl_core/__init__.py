@@ -3,7 +3,7 @@
 The losses, for your own project, are here: ``from dtcl_core import DomainWeightedInfoNCELoss``. They need torch and numpy
 alone, and nothing is imported before it is asked for. The package `dtcl_study` holds the paper's reproduction.
 
-Where things are, in the order in which a number travels:
+Where things are, in the order in which a run passes through them:
 
 =============== ============= ========================================================================================
 a number is     in            modules

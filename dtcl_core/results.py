@@ -2,7 +2,7 @@
 
 A row is a line of JSON. A *shard* is a file of such lines; one writer writes it whole, its name ends with a hash of its
 content, and it never changes. So writers cannot collide, and folders of several machines are merged by copying. A shard or
-line that is not as it was written is named in a warning, and the line is left out.
+line that is not as it was written is named in a warning, and the line is left out. A row's key is `config.Run.key`.
 
 Of several rows with one key, a finished one wins over a diverged one, then the older one, then the one whose digest sorts
 first. Rows of one key that disagree are named in a warning (`Store.conflicts`): retrain the run (`dtcl audit`), and delete the file that is wrong.

@@ -92,7 +92,7 @@ def retrained(
             told: dict[str, Any] = {"should_stop": should_stop, "on_epoch": progress.epoch}
             stack = pretrain.train(trainings(runs), device, precision=precision, **told)
             for row, again in zip(rows, make_rows(stack, evaluate.measure(stack, runs), runs)):
-                lines.append(compared(row, again))
+                lines.append(compare_rows(row, again))
                 on_compared(lines[-1])
             progress.stack_done(runs)
     return pd.DataFrame(lines)
@@ -114,7 +114,7 @@ def stack_of(row: Row, store: Store) -> list[Row]:
     return rows if len(runs) == row["provenance"]["stack"] and len({pretrain.shape_of(run) for run in runs}) == 1 else []
 
 
-def compared(stored: Row, again: Row) -> Row:
+def compare_rows(stored: Row, again: Row) -> Row:
     """One line of an audit."""
     before, now, run = origin(stored["provenance"]), origin(again["provenance"]), Run.from_dict(stored["run"])
     differs = ", ".join(name.replace("_", " ") for name in now if before.get(name) != now[name])

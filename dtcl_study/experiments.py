@@ -111,6 +111,7 @@ def heads(preset: str) -> list[Setting]:
     return [{"method": "standard", "sigma": 25.0, "tau_alpha": tau, **kind} for kind in kinds for tau in taus]
 
 
+# The runs whose temperatures Figures 6 and 7 follow.
 FOLLOWED: Setting = {"method": "dw_pairs", "sigma": SIGMA, "tau_alpha": 0.125, "tau_beta": 0.1, "discriminator": "global"}
 
 

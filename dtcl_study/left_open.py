@@ -199,8 +199,8 @@ class Stage:
     more_seeds: tuple[int, ...]
 
 
-def networks() -> Stage:
-    """The first stage."""
+def network_stage() -> Stage:
+    """What the choice of the networks is made from: configurations, targets and seeds."""
     targets = []
     for method in dict.fromkeys(c["method"] for c in NETWORK_CONFIGURATIONS):
         mine = tuple(i for i, c in enumerate(NETWORK_CONFIGURATIONS) if c["method"] == method)
@@ -211,8 +211,8 @@ def networks() -> Stage:
     return Stage(NETWORK_CONFIGURATIONS, tuple(targets), NETWORK_SEEDS, MORE_NETWORK_SEEDS)
 
 
-def weights() -> Stage:
-    """The second stage."""
+def weight_stage() -> Stage:
+    """What the choice of the weight is made from."""
     table = reported.temperature_tables()
     targets = []
     for i, cell in enumerate(WEIGHT_CONFIGURATIONS):
@@ -310,7 +310,7 @@ class Comparison:
         return tuple(name for name in self.found if not table.ahead[name] >= SURE)
 
 
-def compared(candidates: Sequence[Candidate], stage: Stage, rows: Rows, best: Sequence[str] = ()) -> Comparison | None:
+def compare_candidates(candidates: Sequence[Candidate], stage: Stage, rows: Rows, best: Sequence[str] = ()) -> Comparison | None:
     """Candidates compared: all on the stage's first seeds or, where `best` names two, these on all seeds. None while a run lacks."""
     chosen, seeds = [c for c in candidates if not best or c.name in best], stage.seeds + (stage.more_seeds if best else ())
     every = {c.name: measured(c, stage, rows, seeds) for c in chosen}

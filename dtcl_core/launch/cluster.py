@@ -52,7 +52,9 @@ def owner_of(store: Store) -> str:
     return f"{socket.gethostname()} {store.path.resolve()}"
 
 
-def train_unit(plain: list[dict[str, Any]], device: str, precision: str, record: bool, owner: str) -> tuple[list, list]:
+def train_stack_on_worker(
+    plain: list[dict[str, Any]], device: str, precision: str, record: bool, owner: str
+) -> tuple[list, list]:
     """Train a stack on a worker; rows and traces of its runs, as plain values."""
     runs = [Run.from_dict(one) for one in plain]
     store = scratch_store(runs, owner)
@@ -72,7 +74,7 @@ def compute(
     *,
     precision: str = "auto",
     stack_size: int | None = None,
-    record: local.Recorded = lambda run: False,
+    record: local.ShouldRecord = lambda run: False,
     should_stop: Callable[[], bool] = lambda: False,
     quiet: bool = False,
 ) -> int:
@@ -102,7 +104,7 @@ def compute(
     if not stacks:
         return 0
     store.check_writable()
-    task = ray.remote(train_unit).options(max_retries=RETRIES, num_cpus=1, num_gpus=int(kind != "cpu"))
+    task = ray.remote(train_stack_on_worker).options(max_retries=RETRIES, num_cpus=1, num_gpus=int(kind != "cpu"))
     owner = owner_of(store)
     pending = {
         task.remote([run.to_dict() for run in members], kind, precision, record(members[0]), owner): members for members in stacks

@@ -37,7 +37,7 @@ STALE_SECONDS = 86400.0
 CPU_STACK = 12  # an eighth less time a run than six (benchmarks/cpu.csv); more gain little, and rows land later
 GPU_STACK = 384  # keeps a large GPU busy (benchmarks/gpu.csv); more would only delay rows
 MEMORY_SHARE = 0.7  # of what is free; the rest is for what `bytes_of_run` leaves out
-Recorded = Callable[[Run], bool]  # whether a run is to have a trace
+ShouldRecord = Callable[[Run], bool]  # whether a run is to have a trace
 
 
 def bytes_of_run(protocol: Protocol, precision: str) -> int:
@@ -64,7 +64,7 @@ def mixes_streams(device: torch.device, protocol: Protocol, precision: str) -> b
 
 
 def cut_into_stacks(
-    runs: Sequence[Run], size: int, mix_streams: bool = True, record: Recorded = lambda run: False
+    runs: Sequence[Run], size: int, mix_streams: bool = True, record: ShouldRecord = lambda run: False
 ) -> list[list[Run]]:
     """Stacks of runs that can be trained together, as even as possible; runs that share views stay together.
 
@@ -243,7 +243,7 @@ def compute(
     *,
     precision: str = "auto",
     stack_size: int | None = None,
-    record: Recorded = lambda run: False,
+    record: ShouldRecord = lambda run: False,
     should_stop: Callable[[], bool] = lambda: False,
     quiet: bool = False,
 ) -> int:
@@ -304,7 +304,7 @@ def missing_stacks(
     device: torch.device,
     precision: str,
     stack_size: int | None = None,
-    record: Recorded = lambda run: False,
+    record: ShouldRecord = lambda run: False,
 ) -> list[list[Run]]:
     """Stacks cut from all the runs asked for, without the runs that exist; files that a kill left behind are removed."""
     distinct = {run.key: run for run in runs}.values()

@@ -28,15 +28,15 @@ class Candidates:
 
     Attributes:
         z: [..., M, k] embeddings, any length.
-        id: int [M]. An anchor and a candidate with the same id are a positive pair.
-        is_negative: bool [M], whether a candidate counts as a negative of anchors with another id; None: all do.
+        positive_id: int [M]. An anchor and a candidate with the same one are a positive pair.
+        is_negative: bool [M], whether a candidate counts as a negative of anchors with another `positive_id`; None: all do.
         domains: int [..., M], negative where a domain is not known.
         posterior: [..., M, D] domain probabilities; needed to weigh pairs.
         example: int [M], the example that each candidate shows, negative where it is not known; None: none is known.
     """
 
     z: Tensor
-    id: Tensor
+    positive_id: Tensor
     is_negative: Tensor | None = None
     domains: Tensor | None = None
     posterior: Tensor | None = None
@@ -53,7 +53,7 @@ class Anchors:
 
     Attributes:
         z: [..., N, k] embeddings, any length.
-        id: int [N], see `Candidates`.
+        positive_id: int [N], see `Candidates`.
         itself: int [N], the place of each anchor among the candidates, which is no pair; None: anchors are no candidates.
         domains: int [..., N], negative where a domain is not known.
         belief: [..., N, D] probabilities of the anchor's domain: one-hot where it is known, else a posterior.
@@ -61,7 +61,7 @@ class Anchors:
     """
 
     z: Tensor
-    id: Tensor
+    positive_id: Tensor
     itself: Tensor | None = None
     domains: Tensor | None = None
     belief: Tensor | None = None
@@ -102,12 +102,12 @@ def across_views(
         candidates = Candidates(z_pos, rows, domains=domains, example=example)
         return anchors, candidates.of_all_processes() if gather else candidates
     pool = torch.cat([z_pos, queue.z.to(z_pos).expand(*z_pos.shape[:-2], -1, -1)], -2)
-    ids = torch.cat([rows, torch.full_like(queue.ids, -1, device=z.device)])
+    positive_ids = torch.cat([rows, torch.full_like(queue.ids, -1, device=z.device)])
     is_negative = torch.cat([torch.zeros_like(rows, dtype=torch.bool), queue.filled.to(z.device)])
     if domains is not None:
         domains = torch.cat([domains, queue.domains.to(domains).expand(*domains.shape[:-1], -1)], -1)
     example = None if example is None else torch.cat([example, queue.ids.to(example)])
-    return anchors, Candidates(pool, ids, is_negative, domains, example=example)
+    return anchors, Candidates(pool, positive_ids, is_negative, domains, example=example)
 
 
 def for_all(views: Sequence[Tensor], facts: Tensor | None) -> Tensor | None:
@@ -116,13 +116,13 @@ def for_all(views: Sequence[Tensor], facts: Tensor | None) -> Tensor | None:
 
 
 def within_all(
-    views: Sequence[Tensor], ids: Tensor, domains: Tensor | None, example: Tensor | None, gather: bool
+    views: Sequence[Tensor], positive_ids: Tensor, domains: Tensor | None, example: Tensor | None, gather: bool
 ) -> tuple[Anchors, Candidates]:
-    """All V views [..., N, k] as anchors, and as candidates of each other; equal ids int [N] make positives."""
-    z, ids = torch.cat(list(views), -2), torch.cat([ids] * len(views))
+    """All V views [..., N, k] as anchors, and as candidates of each other; equal `positive_ids` int [N] make positives."""
+    z, positive_ids = torch.cat(list(views), -2), torch.cat([positive_ids] * len(views))
     domains, example = for_all(views, domains), for_all(views, example)
-    candidates = Candidates(z, ids, domains=domains, example=example)
-    anchors = Anchors(z, ids, rows_of(z, gather), domains, example=example)
+    candidates = Candidates(z, positive_ids, domains=domains, example=example)
+    anchors = Anchors(z, positive_ids, rows_of(z, gather), domains, example=example)
     return anchors, candidates.of_all_processes() if gather else candidates
 
 
@@ -130,7 +130,7 @@ def pairs_of(
     anchors: Anchors, candidates: Candidates, tau: Temperatures, own_domain: bool = False
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Which pairs are positive, which are admitted, and the temperatures of negatives or None: [N, M] or [..., N, M]."""
-    positive = anchors.id[:, None] == candidates.id
+    positive = anchors.positive_id[:, None] == candidates.positive_id
     admitted = torch.ones_like(positive) if candidates.is_negative is None else positive | candidates.is_negative
     if anchors.itself is not None:
         other = anchors.itself[:, None] != torch.arange(candidates.z.shape[-2], device=candidates.z.device)
@@ -151,7 +151,7 @@ def pairs_of(
 def _ready(side: Side) -> Side:
     """Anchors or candidates with embeddings of unit length in float32 or better, and integers in int64."""
     domains, example = (None if t is None else t.long() for t in (side.domains, side.example))
-    return replace(side, z=directions(widened(side.z)), id=side.id.long(), domains=domains, example=example)
+    return replace(side, z=directions(widened(side.z)), positive_id=side.positive_id.long(), domains=domains, example=example)
 
 
 def _chunk_losses(anchors: Anchors, candidates: Candidates, tau: Temperatures, own_domain: bool) -> tuple[Tensor, Tensor]:

@@ -149,11 +149,11 @@ class DomainWeightedLoss(Tunable, BaseMetricLossFunction):
         itself = ref_emb is embeddings
         z = embeddings if itself else torch.cat([embeddings, ref_emb])
         d = domains if itself or domains is None or ref_domains is None else torch.cat([domains, ref_domains])
-        predict = self.weigher.predictor(z, d, gather=False, validate=False)
+        known = self.weigher.discriminator_for(z, d, gather=False, validate=False)
         rows = torch.arange(len(embeddings), device=embeddings.device)
         anchors = Anchors(widened(embeddings), labels, rows if itself and indices_tuple is None else None, domains)
         candidates = Candidates(widened(ref_emb), ref_labels)
-        anchors, candidates = self.weigher.weighed(anchors, candidates, predict, gather=False, validate=False)
+        anchors, candidates = self.weigher.weighed(anchors, candidates, known, gather=False, validate=False)
         similarity = cosine_similarity(embeddings, ref_emb)
         tau = self.weigher.temperatures(self.now("tau_alpha", similarity), similarity)
         positive, compared, tau_neg = pairs_of(anchors, candidates, tau)

@@ -145,10 +145,10 @@ class _Contrastive(Tunable):
         """The mean loss of several anchors against their candidates; a discriminator of the batch is fitted on all views."""
         weigher, each = self.weigher, []
         if weigher is not None:
-            predict = weigher.predictor(torch.cat(views, -2), for_all(views, domains), self.gather, self.validate)
+            known = weigher.discriminator_for(torch.cat(views, -2), for_all(views, domains), self.gather, self.validate)
         for anchors, candidates in sides:
             if weigher is not None:
-                anchors, candidates = weigher.weighed(anchors, candidates, predict, self.gather, self.validate)
+                anchors, candidates = weigher.weighed(anchors, candidates, known, self.gather, self.validate)
                 if not torch.compiler.is_compiling():
                     self._seen = Seen.of(anchors, candidates, tau)
             inputs = (anchors, candidates, tau, self.chunk_size)

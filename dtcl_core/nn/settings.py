@@ -38,7 +38,11 @@ class Described(nn.Module):
 
 
 class Tunable(Described):
-    """A module with settings of `NAMES`. A value of any kind may replace any other, a number an `nn.Parameter` for example."""
+    """A module with settings of `NAMES`. A value of any kind may replace any other, a number an `nn.Parameter` for example.
+
+    A compiled graph would keep the numbers of its first call. So numbers are kept as tensors, which the graph reads; a schedule is called by
+    the operator `dtcl::asked`, which finds its module by number.
+    """
 
     _kept: dict[str, Tensor | None]  # what a compiled graph reads: a number as a tensor; None for a schedule
     _number: Tensor  # identifies the module; a tensor, so that a compiled graph serves several modules

@@ -85,7 +85,7 @@ class Weigher(Tunable):
         tau_beta, tau_min = (self.now(name, like, validate) for name in ("tau_beta", "tau_min"))
         return Temperatures(tau_alpha, tau_beta, tau_min, self.num_domains)
 
-    def predictor(self, z: Tensor, domains: Tensor | None, gather: bool, validate: bool) -> HasPosterior:
+    def discriminator_for(self, z: Tensor, domains: Tensor | None, gather: bool, validate: bool) -> HasPosterior:
         """The discriminator that is given, or a linear one fitted to embeddings [..., N, k] and domains [..., N].
 
         With `gather` it is fitted to those of all processes. If all known domains are alike, nothing can be fitted, and all
@@ -109,10 +109,10 @@ class Weigher(Tunable):
         weight, bias = weight.masked_fill(single[..., None, None], 0.0), bias.masked_fill(single[..., None], 0.0)
         return Fitted(logistic.LogisticModel(weight, bias), self.features)
 
-    def posterior(self, predict: HasPosterior, z: Tensor, gather: bool, validate: bool) -> Tensor:
+    def posterior(self, known: HasPosterior, z: Tensor, gather: bool, validate: bool) -> Tensor:
         """Domain posteriors [..., N, D] of embeddings z, without a gradient; ValueError if they are not of N_D domains."""
         with torch.no_grad(), torch.autocast(z.device.type, enabled=False):
-            q = predict.predict_proba(widened(z.detach()))
+            q = known.predict_proba(widened(z.detach()))
         if not isinstance(q, Tensor):
             raise ValueError(f"predict_proba of the discriminator must return a tensor, got {type(q).__name__}.")
         if q.shape[-1] != self.num_domains:
@@ -127,16 +127,16 @@ class Weigher(Tunable):
         return q.to(z.dtype)
 
     def weighed(
-        self, anchors: Anchors, candidates: Candidates, predict: HasPosterior, gather: bool, validate: bool
+        self, anchors: Anchors, candidates: Candidates, known: HasPosterior, gather: bool, validate: bool
     ) -> tuple[Anchors, Candidates]:
         """Anchors with beliefs and candidates with posteriors, whose products are w_ij.
 
         The belief of "pairs" is the anchor's posterior. That of "negatives" is one-hot at the anchor's domain; where this is
         not known, all domains are equally likely, so that w_ij = 1 / N_D.
         """
-        candidates = replace(candidates, posterior=self.posterior(predict, candidates.z, gather, validate))
+        candidates = replace(candidates, posterior=self.posterior(known, candidates.z, gather, validate))
         if checked_choice("weighting", self.weighting, WEIGHTINGS) == "pairs":
-            return replace(anchors, belief=self.posterior(predict, anchors.z, gather, validate)), candidates
+            return replace(anchors, belief=self.posterior(known, anchors.z, gather, validate)), candidates
         assert anchors.domains is not None
         domains = anchors.domains.expand(anchors.z.shape[:-1])[..., None]
         own = (domains == torch.arange(self.num_domains, device=domains.device)).to(anchors.z.dtype)

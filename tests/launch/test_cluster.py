@@ -35,7 +35,7 @@ def workers_at_work():
     found = []
     for entry in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if entry.read_bytes().startswith(b"ray::train_unit"):
+            if entry.read_bytes().startswith(b"ray::train_stack_on_worker"):
                 found.append(int(entry.parent.name))
         except OSError:
             pass
@@ -96,7 +96,7 @@ def test_rows_that_an_earlier_version_left_with_a_worker_are_not_taken(all_metho
     old = [{k: v for k, v in row.items() if k not in ("shard", "digest")} for row in copy.deepcopy([*scratch.rows().values()])]
     shard.unlink()
     scratch.add([{**row, "provenance": {**row["provenance"], "sources": "0" * 12}} for row in old])
-    (row,), _ = cluster.train_unit([run.to_dict() for run in runs], "cpu", "float32", False, "a driver")
+    (row,), _ = cluster.train_stack_on_worker([run.to_dict() for run in runs], "cpu", "float32", False, "a driver")
     assert row["provenance"]["sources"] == provenance.SOURCES and not scratch.path.exists()
 
 
@@ -104,7 +104,7 @@ def test_a_worker_that_fails_is_told_in_a_line(all_methods, tmp_path, two_worker
     def failing(*_):
         raise ValueError("there is no compiler.")
 
-    monkeypatch.setattr(cluster, "train_unit", failing)
+    monkeypatch.setattr(cluster, "train_stack_on_worker", failing)
     with pytest.raises(ValueError, match=r"^a worker failed: there is no compiler\.$"):
         cluster.compute(all_methods, Store(tmp_path), "cpu", quiet=True)
 

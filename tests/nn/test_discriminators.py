@@ -138,7 +138,7 @@ def test_a_refit_that_fails_leaves_the_discriminator_as_it_was():
 
 def posterior_of_the_batch(z, domains, num_domains, l2=1.0):
     weigher = Weigher(0.1, 0.01, num_domains, "negatives", None, l2, "raw")
-    return weigher.predictor(z, domains, gather=False, validate=False).predict_proba(z)
+    return weigher.discriminator_for(z, domains, gather=False, validate=False).predict_proba(z)
 
 
 def test_a_batch_that_tells_nothing_gives_every_domain_the_same_probability():

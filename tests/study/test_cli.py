@@ -341,8 +341,8 @@ def test_an_audit_that_is_stopped_keeps_what_it_compared(tmp_path, monkeypatch, 
         local.compute([Run(tau_alpha=tau, protocol=one.protocol)], Store(tmp_path), "cpu", quiet=True)
     compared = []
     monkeypatch.setattr("dtcl_study.cli.stop_requests", lambda limit: lambda: bool(compared))
-    real = audit.compared
-    monkeypatch.setattr("dtcl_study.audit.compared", lambda *rows: compared.append(1) or real(*rows))
+    real = audit.compare_rows
+    monkeypatch.setattr("dtcl_study.audit.compare_rows", lambda *rows: compared.append(1) or real(*rows))
     command = ["audit", "-n", "2", "--device", "cpu", "--results", str(tmp_path)]
     assert cli.main(command) == terminal.STOPPED
     said = capsys.readouterr().out

@@ -42,7 +42,7 @@ def made_up(candidates, stage, seeds, off, noise=0.02, diverged=()):
 
 
 def test_the_anchors_are_those_that_the_rule_names():
-    first, second = left_open.networks(), left_open.weights()
+    first, second = left_open.network_stage(), left_open.weight_stage()
     assert len(first.targets) == 35 and len(second.targets) == 20
     assert {a.method for a in first.targets} == {"standard", "same_domain", "mmd", "dann", "color_jitter"}
     assert {a.metric for a in second.targets} == {"validation"} and {a.label_fraction for a in second.targets} == {0.01}
@@ -88,7 +88,7 @@ def by_hand(rows, stage, seeds, picks=()):
 
 
 def test_the_misfit_is_that_of_its_definition():
-    stage, seeds = left_open.networks(), (100, 101, 102)
+    stage, seeds = left_open.network_stage(), (100, 101, 102)
     rows = made_up(NETWORKS, stage, seeds, (0.0, 0.05, -0.02), noise=0.03)
     comparison = left_open.Comparison(stage, {c.name: left_open.measured(c, stage, rows, seeds) for c in NETWORKS})
     plain = {
@@ -131,8 +131,8 @@ def test_an_outsider_repeats_the_choice_from_the_rows():
     weights = left_open.weight_candidates(left_open.TAKEN_NETWORKS)
     chosen = tuple(c.name for c in weights if {**left_open.BASE, **c.changes} == left_open.CHOSEN)
     for candidates, stage, best, taken in (
-        (left_open.NETWORKS, left_open.networks(), left_open.BEST_NETWORKS, left_open.TAKEN_NETWORKS),
-        (weights, left_open.weights(), left_open.BEST_WEIGHTS, chosen),
+        (left_open.NETWORKS, left_open.network_stage(), left_open.BEST_NETWORKS, left_open.TAKEN_NETWORKS),
+        (weights, left_open.weight_stage(), left_open.BEST_WEIGHTS, chosen),
     ):
         misfits = by_hand(stored_draws(candidates, stage, stage.seeds), stage, stage.seeds)
         assert {*sorted(misfits, key=misfits.get)[:2]} == {*best}
@@ -146,31 +146,31 @@ def test_an_outsider_repeats_the_choice_from_the_rows():
 
 
 def test_the_truth_has_a_misfit_of_about_one_and_is_taken_unless_another_is_alike():
-    stage, seeds = left_open.networks(), left_open.NETWORK_SEEDS + left_open.MORE_NETWORK_SEEDS
+    stage, seeds = left_open.network_stage(), left_open.NETWORK_SEEDS + left_open.MORE_NETWORK_SEEDS
     rows = made_up(NETWORKS, stage, seeds, (0.2, 0.0, 0.0001), noise=0.03)
-    comparison = left_open.compared(NETWORKS, stage, rows)
+    comparison = left_open.compare_candidates(NETWORKS, stage, rows)
     assert comparison is not None and comparison.n == 2
     assert two_best(comparison) == (NETWORKS[1].name, NETWORKS[2].name)
-    both = left_open.compared(NETWORKS, stage, rows, two_best(comparison))
+    both = left_open.compare_candidates(NETWORKS, stage, rows, two_best(comparison))
     assert both is not None and both.n == 6
     assert all(value < 1.3 for value in both.misfits().values())
     assert both.alike() == (NETWORKS[1].name, NETWORKS[2].name), "in the list's order"
     worse = made_up(NETWORKS, stage, seeds, (0.2, 0.1, 0.0), noise=0.03)
-    both = left_open.compared(NETWORKS, stage, worse, two_best(comparison))
+    both = left_open.compare_candidates(NETWORKS, stage, worse, two_best(comparison))
     assert both is not None and both.alike() == (NETWORKS[2].name,)
 
 
 def test_nothing_is_compared_while_a_run_lacks_and_a_diverged_one_is_chance():
-    stage, seeds = left_open.networks(), left_open.NETWORK_SEEDS
+    stage, seeds = left_open.network_stage(), left_open.NETWORK_SEEDS
     rows = made_up(NETWORKS, stage, seeds, (0.0, 0.0, 0.0))
     lost = NETWORKS[0].run(stage.configurations[0], 101).key
-    assert left_open.compared(NETWORKS, stage, {k: v for k, v in rows.items() if k != lost}) is None
+    assert left_open.compare_candidates(NETWORKS, stage, {k: v for k, v in rows.items() if k != lost}) is None
     ill = left_open.measured(NETWORKS[0], stage, {**rows, lost: {"status": "diverged"}}, seeds)
     assert ill.validation[0, 1] == 0.5 and ill.mean[0, 0, 1] == 0.5 and ill.draw[0, 0, 1] == 0.0
 
 
 def test_validation_alone_selects_and_again_in_every_resample():
-    stage, seeds = left_open.networks(), left_open.NETWORK_SEEDS
+    stage, seeds = left_open.network_stage(), left_open.NETWORK_SEEDS
     rows = made_up(NETWORKS, stage, seeds, (0.0, 0.0, 0.0))
     second = NETWORKS[0].run(stage.configurations[1], 101).key
     rows[second]["draws"]["0.01"]["validation"] = [0.99] * 20  # the better one on the second seed, worse on both
@@ -181,12 +181,14 @@ def test_validation_alone_selects_and_again_in_every_resample():
 
 
 def test_the_choices_written_down_are_those_of_the_committed_rows():
-    rows, stage = Store().rows(), left_open.networks()
-    assert left_open.BEST_NETWORKS == two_best(left_open.compared(left_open.NETWORKS, stage, rows))
-    assert left_open.TAKEN_NETWORKS == left_open.compared(left_open.NETWORKS, stage, rows, left_open.BEST_NETWORKS).alike()
-    weights, stage = left_open.weight_candidates(left_open.TAKEN_NETWORKS), left_open.weights()
-    assert left_open.BEST_WEIGHTS == two_best(left_open.compared(weights, stage, rows))
-    first = left_open.compared(weights, stage, rows, left_open.BEST_WEIGHTS).alike()[0]
+    rows, stage = Store().rows(), left_open.network_stage()
+    assert left_open.BEST_NETWORKS == two_best(left_open.compare_candidates(left_open.NETWORKS, stage, rows))
+    assert (
+        left_open.TAKEN_NETWORKS == left_open.compare_candidates(left_open.NETWORKS, stage, rows, left_open.BEST_NETWORKS).alike()
+    )
+    weights, stage = left_open.weight_candidates(left_open.TAKEN_NETWORKS), left_open.weight_stage()
+    assert left_open.BEST_WEIGHTS == two_best(left_open.compare_candidates(weights, stage, rows))
+    first = left_open.compare_candidates(weights, stage, rows, left_open.BEST_WEIGHTS).alike()[0]
     (taken,) = [candidate for candidate in weights if candidate.name == first]
     assert left_open.CHOSEN == {**left_open.BASE, **taken.changes}
 
@@ -208,7 +210,7 @@ def test_the_experiment_asks_for_all_that_the_rule_needs_whatever_the_stage(monk
             for seed in seeds
         }
 
-    first, second = left_open.networks(), left_open.weights()
+    first, second = left_open.network_stage(), left_open.weight_stage()
     assert {*experiment.runs("paper")} == needed(left_open.NETWORKS, first, first.seeds)
     for name, taken in {
         "BEST_NETWORKS": left_open.NETWORKS[:2],
