@@ -1,43 +1,4 @@
-"""For unit tests, doctests and notebooks alike: no test reaches another machine."""
-
-import socket
-
-import pytest
-
-
-def own_addresses() -> set[str]:
-    """Names and addresses of this machine."""
-    try:
-        return {"localhost", "127.0.0.1", "::1", *socket.gethostbyname_ex(socket.gethostname())[2]}
-    except OSError:
-        return {"localhost", "127.0.0.1", "::1"}
-
-
-@pytest.fixture(scope="session", autouse=True)
-def offline():
-    """No test reaches another machine: not this process, nor those it starts, whose proxies lead nowhere."""
-    own = own_addresses()
-
-    def here(name):
-        real = getattr(socket.socket, name)
-
-        def checked(self, *arguments):
-            address = arguments[-1]
-            if self.family in (socket.AF_INET, socket.AF_INET6) and address[0] not in own:
-                raise OSError(f"a test tried to reach {address[0]}")
-            return real(self, *arguments)
-
-        return checked
-
-    with pytest.MonkeyPatch.context() as patch:
-        for name in ("connect", "connect_ex", "sendto"):
-            patch.setattr(socket.socket, name, here(name))
-        for name in ("http_proxy", "https_proxy", "all_proxy"):
-            for spelling in (name, name.upper()):
-                patch.setenv(spelling, "http://127.0.0.1:9")
-        for spelling in ("no_proxy", "NO_PROXY"):
-            patch.setenv(spelling, ",".join(sorted(own)))
-        yield
+"""For unit tests, doctests and notebooks alike; `tests/conftest.py` keeps them all on this machine."""
 
 
 def pytest_collectstart(collector):

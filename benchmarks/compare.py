@@ -55,14 +55,14 @@ def stacks(protocol: Protocol, device: torch.device, precision: str, sizes: list
                     running[size] = pretrain.Stack(members, device, precision)
                     running[size].streams.draw(0)
                 if size in running:
-                    seconds = peers.seconds_of(partial(two_steps, running[size], turn), device, warm_up=False)
+                    seconds = machine.seconds(partial(two_steps, running[size], turn), device, 1, 0)
                     taken[size] += [seconds] if turn >= 0 else []
             except RuntimeError as error:
                 print(f"a stack of {size} failed: {str(error).splitlines()[0]}", flush=True)
                 running.pop(size, None)
     found = {}
     for size, stack in running.items():
-        draws = peers.seconds_of(partial(stack.streams.draw, 1), device, warm_up=False)  # a GPU drew ahead, as in training
+        draws = machine.seconds(partial(stack.streams.draw, 1), device, 1, 0)  # a GPU drew ahead, as in training
         found[f"engine, stack of {size}"] = (draws + stack.streams.steps * statistics.median(taken[size]) / 2) / size
     return found
 
@@ -79,7 +79,7 @@ def papers_runs(device: torch.device, precision: str, samples: int = 8) -> float
     mix = local.mixes_streams(device, runs[0].protocol, precision)
     stacks = local.cut_into_stacks(runs, size, mix_streams=mix)
     stacks = stacks[:: -(-len(stacks) // samples)]
-    total = sum(peers.seconds_of(pretrain.Stack(stack, device, precision).train_epoch, device) for stack in stacks)
+    total = sum(machine.seconds(pretrain.Stack(stack, device, precision).train_epoch, device, 1, 1) for stack in stacks)
     return total / sum(map(len, stacks))
 
 

@@ -8,9 +8,8 @@ augmentation to the device and uses this project's views and loss; `ensemble` tr
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
 
+import machine
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -61,19 +60,6 @@ class TwoViews(torch.utils.data.Dataset):
         return self.transform(self.images[i]), self.transform(self.images[i])
 
 
-def seconds_of(epoch: Callable[[], None], device: torch.device, warm_up: bool = True) -> float:
-    """Wall seconds of an epoch, after one that warms up."""
-    if warm_up:
-        epoch()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    began = time.perf_counter()
-    epoch()
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter() - began
-
-
 def plain_loop(protocol: Protocol, device: torch.device) -> float:
     """DataLoader with workers, torchvision v2 for each sample, lightly's NT-Xent, Adam."""
     from lightly.loss import NTXentLoss
@@ -98,7 +84,7 @@ def plain_loop(protocol: Protocol, device: torch.device) -> float:
             loss.backward()
             optimizer.step()
 
-    return seconds_of(epoch, device)
+    return machine.seconds(epoch, device, repeats=1, warm_up=1)
 
 
 def batched_loop(protocol: Protocol, device: torch.device) -> float:
@@ -127,7 +113,7 @@ def batched_loop(protocol: Protocol, device: torch.device) -> float:
             loss.backward()
             optimizer.step()
 
-    return seconds_of(epoch, device)
+    return machine.seconds(epoch, device, repeats=1, warm_up=1)
 
 
 def ensemble(protocol: Protocol, device: torch.device, models: int) -> float:
@@ -168,4 +154,4 @@ def ensemble(protocol: Protocol, device: torch.device, models: int) -> float:
                 parameters[name].grad = value
             optimizer.step()
 
-    return seconds_of(epoch, device) / models
+    return machine.seconds(epoch, device, repeats=1, warm_up=1) / models

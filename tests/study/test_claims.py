@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -326,3 +327,20 @@ def test_leads_over_the_mean_take_every_baseline():
         )
     )
     assert evidence.all_of(BASELINES, "test_id").mean() == pytest.approx(0.65, abs=0.01)
+
+
+def test_the_script_that_tries_the_rule_on_known_truths_runs(monkeypatch):
+    folder = Path(__file__).parents[2] / "benchmarks"
+    if not folder.exists():
+        pytest.skip("the benchmarks are in a checkout")
+    monkeypatch.syspath_prepend(folder)
+    import rule
+
+    written = []
+    monkeypatch.setattr(rule, "WORLDS", 1)
+    monkeypatch.setattr(rule, "write", lambda path, lines: written.extend(lines))
+    rule.main()
+    stored = pd.read_csv(folder / "rule.csv")
+    assert [(line["truth"], str(line["claim"])) for line in written] == list(zip(stored.truth, stored.claim))
+    words = [w for w in stored.columns if w not in ("truth", "claim", "n")]
+    assert all(sum(line[word] for word in words) == line["n"] == 1 for line in written)
