@@ -1,4 +1,4 @@
-"""For unit tests, doctests and notebooks alike; `tests/conftest.py` keeps them all on this machine."""
+"""For unit tests, doctests and notebooks alike. `tests/conftest.py` keeps a whole run of the tests on this machine."""
 
 
 def pytest_collectstart(collector):

@@ -3,10 +3,10 @@
 The losses, for your own project, are here: ``from dtcl_core import DomainWeightedInfoNCELoss``. They need torch and numpy
 alone, and nothing is imported before it is asked for. The package `dtcl_study` holds the paper's reproduction.
 
-Where things are, in the order in which a run passes through them:
+Where things are, from the description of a run to its row:
 
 =============== ============= ========================================================================================
-a number is     in            modules
+what for        in            modules
 =============== ============= ========================================================================================
 described       the core      `config` (what a run is), `checks` (of values that users give), `terminal` (output and
                               Ctrl-C of commands)

@@ -91,7 +91,7 @@ class Stack:
         seconds: time spent in them.
         machine: what may affect the last digits (`provenance.machine`), for every machine that trained the stack.
         losses: mean loss of each epoch done, [R] each.
-        recordable, graph: whether a step can become a CUDA graph, and that graph; `record` is something else.
+        recordable, graph: whether a step can become a CUDA graph, and that graph (`record` is about temperatures).
     """
 
     def __init__(

@@ -297,8 +297,8 @@ def weight_outside(e: Evidence) -> Differences:
 
 
 def _gradient_changes(seed: int, tau_alpha: float, tau_beta: float, n: int = 64) -> float:
-    """For a batch of random unit embeddings and weights uniform on (0, 1). A change is the mean of |log(changed / plain gradient)| over
-    negatives, each counted by its share of the plain gradient.
+    """Half the change by the temperature minus that by the weight, for random unit embeddings and weights uniform on (0, 1). A change is
+    the mean of |log(changed / plain gradient)| over negatives, each counted by its share of the plain gradient.
     """
     generator = torch.Generator().manual_seed(seed)
     z, other = (losses.directions(torch.randn(n, 16, generator=generator, dtype=torch.float64)) for _ in range(2))

@@ -127,7 +127,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         "--results": store,
         "--json": plain,
     })  # fmt: skip
-    more = ("A training step is held against float64 on the CPU, and the time of each experiment is estimated; under a minute. Exit "
+    more = ("A training step is held against float64 on the CPU, and the time of each experiment is estimated: about a minute, more on a slow CPU. Exit "
             "status: 0 all is well, 1 something is wrong.")  # fmt: skip
     command("check", "what this machine would train with, whether it computes right, and how fast", more, {"--device": device})
     more = ("Seeds 0 to 4 select at sigma 50, 0 and 1 elsewhere. They go to dtcl_study/frozen/NAME.json, of which the experiment `fresh` is "

@@ -464,7 +464,7 @@ def _digits_at(axis: Axes, points: pd.DataFrame, colors: list[Any]) -> None:
 def idea() -> Figure:
     """The paper in one picture: colours of training and of the test, and the temperature of an anchor's negative pairs.
 
-    Temperatures are those of Eq. 3 where a discriminator is nearly sure (w of 0.95 and 0.05), at the temperatures of Figures 6 and 7.
+    Temperatures are those of Eq. 3 where a discriminator is nearly sure (w of 0.95 and 0.05), with tau_alpha and tau_beta of Figures 6 and 7.
     """
     data = ColoredDigits(SIGMA, color_clipping=Protocol().color_clipping)
     train, unseen = (part._replace(images=part.images.clamp(0, 1)) for part in map(data.split, ("train", "test_ood")))

@@ -80,6 +80,9 @@ def pytest_configure(config):
     (Path(folder) / "sitecustomize.py").write_text(own + OFFLINE + CHAIN)
     before = os.environ.get("PYTHONPATH")
     os.environ["DTCL_TESTS_OFFLINE"] = folder
+    for name in ("http_proxy", "https_proxy", "all_proxy"):  # for git and others that are not Python
+        os.environ[name] = os.environ[name.upper()] = "http://127.0.0.1:9"
+    os.environ["no_proxy"] = os.environ["NO_PROXY"] = "localhost,127.0.0.1,::1"
     os.environ["PYTHONPATH"] = os.pathsep.join([folder, *([before] if before else [])])
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 

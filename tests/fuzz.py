@@ -1,10 +1,9 @@
-"""Damaged files, odd command lines, and kills where the trainer's harness (`faults.py`) does not look, by the hundred.
+"""Damaged files, and kills where the trainer's harness (`faults.py`) does not look, by the hundred.
 
     python tests/fuzz.py files --tries 1400      # rows, traces, checkpoints, networks, changed in some way
-    python tests/fuzz.py commands --tries 500    # command lines of words and values that fit, nearly fit or do not
     python tests/fuzz.py kills --tries 100       # while the trunk is compiled, networks are written, stores are merged
 
-`make fuzz` runs the three. Each try ends in one of four ways: *as before* (every number is what it was, nothing is said), *named*
+`make fuzz` runs both. Each try ends in one of four ways: *as before* (every number is what it was, nothing is said), *named*
 (something is lost or refused, and a message names it), *silent* (a number differs, or is lost, without a word) or *failed* (an
 error that nobody explains). The last two must not happen. Counts are added to `benchmarks/fuzz.csv`, which the book shows.
 """

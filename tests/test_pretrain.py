@@ -210,8 +210,13 @@ def test_an_interrupted_training_goes_on_bit_for_bit(all_methods, tmp_path):
         pretrain.train(all_methods, "cpu", checkpoint=checkpoint, should_stop=in_the_second_epoch)
     restored = []
     stack = pretrain.train(all_methods, "cpu", checkpoint=checkpoint, on_restore=lambda s: restored.append(s.epoch))
-    assert restored == [1]
-    assert evaluate.evaluate(stack) == evaluate.evaluate(steps_of(all_methods, 2))
+    whole = steps_of(all_methods, 2)
+    assert restored == [1] and all(map(torch.equal, stack.losses, whole.losses))
+    for of in ("encoder", "adversary"):
+        expected = getattr(whole, of).state_dict()
+        for name, value in getattr(stack, of).state_dict().items():
+            assert torch.equal(value, expected[name]), (of, name)
+    assert evaluate.evaluate(stack) == evaluate.evaluate(whole)
 
 
 def test_a_row_that_two_machines_trained_says_so(tiny, tmp_path, monkeypatch):

@@ -31,7 +31,6 @@ EXAMPLES = {
     "run --launcher ray": 60,
     "audit": 40,
     "status": 4,
-    "freeze": 6,
     "reproduce": 12,
     "benchmark": 60,
     "each chapter's parameters": 12,
@@ -160,17 +159,17 @@ SOUND = {
     "--results": WORDS,
     "--stacks": st.lists(NUMERIC, max_size=3).map(",".join),
     "--out": PLAIN,
+    "--format": st.sampled_from(["text", "latex"]),
 }
 OPTIONS = {
     "run": ["--preset", "--device", "--methods", "--sigma", "--tau-alpha", "--seeds", "--epochs", "--shard", "--time-limit",
             "--precision", "--launcher", "--stack-size", "--results"],
     "status": ["--device", "--results"],
     "audit": ["-n", "--device", "--seed", "--max-epochs", "--exact", "--results"],
-    "freeze": ["--sigma"],
     "reproduce": ["--format", "--json"],
     "benchmark": ["--device", "--precision", "--stacks", "--rounds", "--out", "--all"],  # it hands them to another script
 }  # fmt: skip
-RUNNABLE = {"run", "status", "audit"}  # the others need Ray, or a checkout
+RUNNABLE = {"run", "status", "audit", "reproduce"}  # the others need Ray, or a checkout
 RUNNABLE |= {"run --launcher ray"} if importlib.util.find_spec("ray") else set()
 RUNNABLE |= {"benchmark"} if BENCHMARKS.exists() else set()
 OPTIONS["run --launcher ray"] = [name for name in OPTIONS["run"] if name != "--launcher"]
@@ -184,7 +183,6 @@ def lines(command: str) -> st.SearchStrategy:
     option = names.flatmap(lambda name: value(name).map(lambda v: [name, v]) | st.just([name]))
     named = {
         "run": [[first, name, *rest] for name in REGISTRY],
-        "freeze": [[first, "../x", name] for name in [*REGISTRY, "main"]],  # a name that no file may have
         "reproduce": [
             [first, what] for what in ("table 1", "Claim 12", "table 11", "claim", "", "figure 2", "table -1", "claim 1e9")
         ],

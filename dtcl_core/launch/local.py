@@ -92,7 +92,7 @@ def cut_into_stacks(
 
 
 def shard_of(runs: Sequence[Run], index: int, count: int) -> list[Run]:
-    """Part `index`, from 0, of `count` of the runs. The part that a run is in depends on its key alone."""
+    """Part `index`, 0 <= index < count, of `count` parts of the runs. The part that a run is in depends on its key alone."""
     return [run for run in runs if int(run.key, 16) % count == index]
 
 

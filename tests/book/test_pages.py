@@ -152,7 +152,7 @@ def port():
     """The debugging port of a headless Chromium without network."""
     profile = Path(tempfile.mkdtemp(prefix="dtcl-browser-"))
     flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run",
-             "--disable-sync", "--disable-quic", "--disable-extensions", "--disable-component-update",
+             "--proxy-server=127.0.0.1:9", "--proxy-bypass-list=127.0.0.1", "--disable-sync", "--disable-quic", "--disable-extensions", "--disable-component-update",
              "--remote-debugging-port=0", f"--user-data-dir={profile}", "about:blank"]  # fmt: skip
     process = subprocess.Popen([BROWSER, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     told, end = profile / "DevToolsActivePort", time.monotonic() + 60

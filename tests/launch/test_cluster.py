@@ -77,14 +77,14 @@ def test_a_killed_worker_loses_and_doubles_no_row(all_methods, tmp_path, two_wor
 
 
 def test_a_stop_keeps_what_is_done_and_mistakes_are_told_first(all_methods, tmp_path, two_workers):
-    runs, store = all_methods[::3], Store(tmp_path)
+    runs, store = all_methods[::2], Store(tmp_path)
     with pytest.raises(ValueError, match="the Ray cluster has no GPU"):
         cluster.compute(runs, store, "cuda", quiet=True)
     assert not store.rows()
     with pytest.raises(pretrain.Interrupted):
-        cluster.compute(runs, store, "cpu", stack_size=1, quiet=True, should_stop=lambda: bool(store.rows()))
+        cluster.compute(runs, store, "cpu", stack_size=2, quiet=True, should_stop=lambda: bool(store.rows()))
     assert 0 < len(store.rows()) < len(runs)
-    cluster.compute(runs, store, "cpu", stack_size=1, quiet=True)
+    cluster.compute(runs, store, "cpu", stack_size=2, quiet=True)
     assert store.rows().keys() == {run.key for run in runs}
 
 

@@ -136,6 +136,15 @@ def test_a_refit_that_fails_leaves_the_discriminator_as_it_was():
 # --- the one that a loss fits on each batch ---------------------------------------------------------------------------------
 
 
+def test_the_one_of_a_batch_is_fitted_with_the_settings_of_the_loss():
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randint(3, (96,), generator=generator)
+    x = torch.randn(3, 8, generator=generator)[y] + torch.randn(96, 8, generator=generator, dtype=torch.float64)
+    theirs = LogisticRegression(C=1 / 0.1, tol=1e-8, max_iter=10_000).fit(x.numpy(), y.numpy())
+    expected = torch.from_numpy(theirs.predict_proba(x.numpy()))
+    assert (posterior_of_the_batch(x, y, 3, 0.1) - expected).abs().max() < 1e-6
+
+
 def posterior_of_the_batch(z, domains, num_domains, l2=1.0):
     weigher = Weigher(0.1, 0.01, num_domains, "negatives", None, l2, "raw")
     return weigher.discriminator_for(z, domains, gather=False, validate=False).predict_proba(z)

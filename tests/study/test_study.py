@@ -50,7 +50,7 @@ def test_what_is_left_counts_a_run_once_with_the_first_experiment(tmp_path):
     assert not any(run.method == "dw_negatives" for run in found["temperature"].missing)
 
 
-def test_a_run_that_diverged_counts_as_chance_wherever_it_is_looked_at(tmp_path, monkeypatch):
+def test_a_run_that_diverged_counts_as_chance_in_the_frame_and_in_the_selection(tmp_path, monkeypatch):
     monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
     runs = experiments.REGISTRY["main_table"].runs("paper", seeds=1, methods="standard,same_domain")
     ill = [run for run in runs if run.method == "standard" or run.tau_alpha == 0.05]
