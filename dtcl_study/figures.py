@@ -390,7 +390,7 @@ def temperature_lines(trace: Trace, tau_alpha: float, seeds: int) -> Figure:
     axes[-1].set_xlabel("epoch")
     colors = {"all pairs": INK, **{name: PAIRS[kind] for kind, name in PAIR_NAMES.items()}}
     keys = [handle(name, color, "", linestyle="-", linewidth=2.2) for name, color in colors.items()]
-    _legend(figure, keys, [seeds], "line: median; band: 5 to 95 % of pairs; ", " pooled", 3)
+    _legend(figure, keys, [seeds], "line: median; band: 5 to 95 % of pairs; ", " pooled" * (seeds > 1), 3)
     return figure
 
 
@@ -418,7 +418,9 @@ def temperature_ridges(trace: Trace, tau_alpha: float, seeds: int) -> Figure:
         axis.spines.left.set_visible(False)
         axis.grid(visible=False)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="upper center", ncols=2)
-    axes[-1, 0].set_xlabel(rf"temperature $\tau_{{ij}}$; left: epoch; dashed: $\tau_\alpha$; {n_said([seeds], ' pooled')}")
+    axes[-1, 0].set_xlabel(
+        rf"temperature $\tau_{{ij}}$; left: epoch; dashed: $\tau_\alpha$; {n_said([seeds], ' pooled' * (seeds > 1))}"
+    )
     figure.subplots_adjust(hspace=-0.1, left=0.1, right=0.97, top=1 - 0.3 / height, bottom=0.5 / height)
     return figure
 

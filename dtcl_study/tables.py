@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import pandas as pd
@@ -195,9 +196,7 @@ def table_2(rows: pd.DataFrame) -> Twin:
     return twin("Accuracy at sigma 50 by the share of labels.", of_methods(), columns, rows, paper)
 
 
-TEMPERATURE_TABLES = {  # number: whose, and which accuracy
-    3 + i: (method, metric) for i, (method, metric) in enumerate((m, x) for m in PROPOSED for x in ("validation", OOD, ID))
-}
+TEMPERATURE_TABLES = dict(enumerate(product(PROPOSED, ("validation", OOD, ID)), 3))  # by number: whose, and which accuracy
 
 
 def temperature_table(number: int, rows: pd.DataFrame) -> Twin:
