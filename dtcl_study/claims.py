@@ -255,7 +255,7 @@ def projector_heads(e: Evidence) -> Differences:
     for kind in ("linear", "mlp"):
         table = few[few.projector == kind].pivot(index="seed", columns="projector_dim", values=DOMAIN)
         slope = {s: _slope(line.index.to_numpy(float), line) for s, line in table.iterrows()}
-        yield f"D-Test-ID: slope on the dimension of a {kind} head", pd.Series(slope, dtype=float)
+        yield f"D-Test-ID: slope on the dimension, {kind} head", pd.Series(slope, dtype=float)
 
 
 def temperatures_converge(e: Evidence) -> Differences:
@@ -454,25 +454,25 @@ CLAIMS = (
           hide_the_domain, same_domain_hides_more),
     Claim(3, "MMD and DANN do worse than Standard CL", "Table 1", "main_table", "fresh", penalties_do_worse),
     Claim(4, "The oracle, colour jitter, beats every method", "Table 1", "main_table", "fresh", oracle_bounds),
-    Claim(5, "Above sigma 25 the two are often among the best on the unseen colour, best on the training colours, and hide the domain best",
+    Claim(5, "Above sigma 25 the two methods are often among the best on the unseen colour, best on the training colours, and hide the domain best",
           "Figure 1", "sigma_ablation", "fresh", wide_spreads, narrow_spreads),
-    Claim(6, "The advantage is largest at 1 % of labels, and the two are best on the training colours at every fraction", "Table 2",
+    Claim(6, "The advantage is largest at 1 % of labels, and the two methods are best on the training colours at every fraction", "Table 2",
           "label_fractions", "fresh", few_labels),
     Claim(7, "Lower tau_alpha is typically better; the selected configuration need not be the best on the test sets", "Tables 3 to 8", "temperature",
           "grid", low_temperatures),
-    Claim(8, "Averaged over all hyperparameters the two are more accurate", "Figure 4", "model_selection", "grid", on_average),
+    Claim(8, "Averaged over all hyperparameters the two methods are more accurate", "Figure 4", "model_selection", "grid", on_average),
     Claim(9, "Between global and batch-level discriminators there is no clear trend", "Table 9", "global_vs_batch", "fresh",
           discriminators, rule=no_trend),
     Claim(10, "A projector head lowers both accuracies; D-Test-ID rises with its dimension", "Figure 5",
           "projector_head", "grid", projector_heads),
-    Claim(11, "Temperatures start low for pairs of like domain and converge to tau_alpha", "Figures 6 and 7",
+    Claim(11, "Temperatures start low for pairs of one domain and converge to tau_alpha", "Figures 6 and 7",
           "effective_temperature", "grid", temperatures_converge),
     Claim(12, "A negative's gradient is exp(s/tau)/tau over the denominator", "appendix B", "method", "exact", gradient),
     Claim(13, "A weight outside the exponent has a negligible effect beside the temperature", "appendix B", "claims", "batches",
           weight_outside),
     Claim(14, "The selected configuration is well short of the best for all but Standard CL", "Figure 4", "model_selection", "grid",
           short_of_the_best),
-    Claim(15, "The accuracy of the two on the training colours falls less than the baselines' as sigma grows", "Figure 1",
+    Claim(15, "The accuracy of the two methods on the training colours falls less than the baselines' as sigma grows", "Figure 1",
           "sigma_ablation", "fresh", holds_with_spread),
 )  # fmt: skip
 

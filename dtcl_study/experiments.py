@@ -168,15 +168,15 @@ def fresh(preset: str) -> list[Setting]:
 def other_choices() -> dict[str, tuple[dict[str, Any], tuple[str, ...]]]:
     """What the paper leaves open, changed one at a time: the change to the protocol, and the methods that it is tried in."""
     weight: dict[str, dict[str, Any]] = {
-        "the other floor": {"tau_min": 0.01},
-        "discriminator fitted on other images": {"discriminator_inputs": "augmented", "discriminator_mode": "train"},
-        "discriminator fitted otherwise": {"discriminator_fit": "newton"},
+        "tau_min 0.01": {"tau_min": 0.01},
+        "discriminator fitted on views in training mode": {"discriminator_inputs": "augmented", "discriminator_mode": "train"},
+        "discriminator solved to its optimum": {"discriminator_fit": "newton"},
         "posterior of the anchor's view": {"posterior_view": "anchor_view"},
         "gradient through the weight": {"weight_gradient": True},
     }
     networks: dict[str, dict[str, Any]] = {
-        "colours the other way": {"color_clipping": "clip"},
-        "other crops": {"crop_scale": (0.2, 1.0)},
+        "colours clipped": {"color_clipping": "clip"},
+        "crops from 0.2": {"crop_scale": (0.2, 1.0)},
         "dropout 0.25": {"dropout": 0.25},
         "batches of 128": {"batch_size": 128},
         "both directions of the loss": {"symmetric": True},

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import resources
 
 import pandas as pd
 
 SIGMA, SEEDS = 50.0, 5  # of Tables 1 to 8, and behind each number
 CHANCE = 0.5  # the accuracy of guessing one of two digits or domains
-
-
-@cache
-def _read() -> pd.DataFrame:
-    with (resources.files("dtcl_study") / "reported.csv").open(encoding="utf-8") as file:
-        return pd.read_csv(file)
 
 
 def load(source: str | None = None) -> pd.DataFrame:
@@ -26,7 +19,8 @@ def load(source: str | None = None) -> pd.DataFrame:
     Raises:
         ValueError: for an unknown table.
     """
-    table = _read().copy()
+    with (resources.files("dtcl_study") / "reported.csv").open(encoding="utf-8") as file:
+        table = pd.read_csv(file)
     if source is None:
         return table
     if source not in set(table.source):

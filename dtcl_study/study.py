@@ -103,7 +103,7 @@ class Study:
 
     @property
     def progress(self) -> str:
-        """How many of the seeds asked for are complete, in the grid that lacks most: "2 of 5 seeds"."""
+        """How many of the seeds asked for are complete, in the grid with the fewest: "2 of 5 seeds"."""
         asked = {name: len(seeds) for name, seeds in grids(self.runs).items()}
         last = min(asked, key=lambda name: self.counts[name] / asked[name], default=None)
         return "0 of 0 seeds" if last is None else f"{self.counts[last]} of {asked[last]} seeds"
@@ -121,9 +121,13 @@ class Study:
         """How many seeds are complete, on what they were trained, and how many of their runs diverged, in a line or two."""
         if not self.runs:
             return f"Preset {self.preset}: no run is asked for yet."
-        rows, everywhere = self.complete, " in the grid that lacks most" * (len(self.counts) > 1)
+        rows, everywhere = self.complete, " at the sigma and discriminator with the fewest" * (len(self.counts) > 1)
         kinds = sorted({f"{d} in {p}" for d, p in zip(rows.device, rows.precision)})
-        on = f"; trained on {' and '.join(kinds)}{' (page on trust: do they agree?)' if len(kinds) > 1 else ''}" if kinds else ""
+        on = (
+            f"; trained on {' and '.join(kinds)}{' (compared on the page How far to trust these numbers)' if len(kinds) > 1 else ''}"
+            if kinds
+            else ""
+        )
         diverged = rows[rows.status == "diverged"].key.nunique()
         more = f"\nRuns that diverged: {diverged}. They count as chance, {CHANCE}." if diverged else ""
         return f"Preset {self.preset}: {self.progress} are complete{everywhere}{on}.{more}"

@@ -248,7 +248,7 @@ def leads(rows: pd.DataFrame, metrics: Sequence[str] = (OOD, ID)) -> pd.DataFram
         rows: of one configuration a method on fresh seeds, at one label fraction.
 
     Returns:
-        Columns: method, accuracy, verdict, smallest lead (over the nearest baseline, as text) and smallest upper limit (of a lead over a
+        Columns: method, accuracy, verdict, smallest lead (over the best baseline, as text) and smallest upper limit (of a lead over a
         baseline); empty where a method has fewer than two seeds.
     """
     lines = []
@@ -297,6 +297,13 @@ def selected_configurations(chosen: pd.DataFrame) -> pd.DataFrame:
         lines.append((title(c.method), c.discriminator, f"{c.sigma:g}", named, c.validation, int(c.n)))
     table = pd.DataFrame(lines, columns=["method", "discriminator", "sigma", "tau_alpha / tau_beta or lambda", "validation", "n"])
     return table.drop(columns=[name for name in ("discriminator", "sigma") if table[name].nunique(dropna=True) < 2])
+
+
+def devices_said(rows: pd.DataFrame) -> str:
+    """Which methods a GPU trained and which a CPU, where there are rows of both; else empty."""
+    by = {kind: ", ".join(title(m) for m in METHODS if m in set(part.method)) for kind, part in rows.groupby("device")}
+    told = "; ".join(f"by a {'GPU' if kind == 'cuda' else kind.upper()}: {methods}" for kind, methods in by.items())
+    return f"Trained {told}. The page *How far to trust these numbers* compares them." if len(by) > 1 else ""
 
 
 def provenance(frame: pd.DataFrame) -> pd.DataFrame:

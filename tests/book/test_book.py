@@ -161,7 +161,9 @@ def test_a_smoke_run_trains_and_fills_the_tables(path, smoke_results, monkeypatc
     (name, *_) = [n for n in OF[path.stem] if n not in ("fresh", "left_open")]
     asked = REGISTRY[name].runs("smoke")
     seeds = len({run.seed for run in asked})
-    assert re.search(rf"{seeds} of {seeds} seeds are complete( in the grid that lacks most)?; trained on cpu", printed)
+    assert re.search(
+        rf"{seeds} of {seeds} seeds are complete( at the sigma and discriminator with the fewest)?; trained on cpu", printed
+    )
     assert "no number means anything" in printed
     assert not Store(smoke_results / "results/smoke").missing(asked)
     assert list((smoke_results / "results/smoke/rows").glob("*.jsonl"))
@@ -248,7 +250,7 @@ def test_a_chapter_without_any_run_still_renders(path, tmp_path, monkeypatch):
     ("chapter", "told"),
     [
         ("sigma_ablation", "waits for the fresh seeds"),
-        ("effective_temperature", "(waits for the grid seeds). 0 of 5 runs have recorded"),
+        ("effective_temperature", "(waits for the grid seeds). Recorded: 0 of 5 runs."),
         ("temperature", "(waits for the grid seeds). Complete in the grid: 0 of 5 seeds"),
     ],
 )

@@ -139,3 +139,11 @@ def test_configurations_name_what_a_method_uses():
     ])  # fmt: skip
     table = tables.selected_configurations(study_rows)
     assert table.iloc[:, 1].tolist() == ["0.175/1", "0.1/5"] and "sigma" not in table
+
+
+def test_a_table_whose_rows_come_from_two_kinds_of_device_says_whose():
+    rows = frame([Run("mmd", 0.1, lambda_=1.0), Run("standard"), Run("standard", seed=1)])
+    assert tables.devices_said(rows) == "" == tables.devices_said(rows.iloc[:0])
+    rows.loc[(rows.method == "standard") & (rows.seed == 1), "device"] = "cuda"
+    said = tables.devices_said(rows)
+    assert said.startswith("Trained by a CPU: Standard CL, CL with MMD Penalty; by a GPU: Standard CL. ")
