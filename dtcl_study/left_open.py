@@ -231,11 +231,11 @@ class Measured:
     draw: np.ndarray
 
     def at(self, targets: Sequence[Target], seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and variance over draws [targets, seeds] of the configurations that validation selects on some seeds."""
-        best = self.validation[:, seeds].mean(axis=1).tolist()
-        chosen = {mine: max(mine, key=best.__getitem__) for mine in {t.configurations for t in targets}}
-        each = np.arange(len(targets))[:, None]
-        place = np.array([chosen[t.configurations] for t in targets])[:, None]
+        """Mean and variance over draws [targets, ..., n] of the configurations that validation selects on some seeds [..., n]."""
+        best = self.validation[:, seeds].mean(axis=-1)
+        chosen = {mine: np.array(mine)[best[list(mine)].argmax(axis=0)] for mine in {t.configurations for t in targets}}
+        place = np.stack([chosen[t.configurations] for t in targets])[..., None]
+        each = np.arange(len(targets)).reshape(-1, *[1] * seeds.ndim)
         return self.mean[each, place, seeds], self.draw[each, place, seeds]
 
 
@@ -280,16 +280,16 @@ class Comparison:
         return np.maximum(between - draw / DRAWS, 0.0), draw
 
     def distances(self, name: str, seeds: np.ndarray | None = None) -> np.ndarray:
-        """z of each target for one candidate; on some of its seeds, with the variances of all."""
+        """z [..., targets] for one candidate; on some of its seeds [..., n], with the variances of all."""
         mean, _ = self.found[name].at(self.stage.targets, np.arange(self.n) if seeds is None else seeds)
         seed, draw = self.variances
         told = np.array([t.reported for t in self.stage.targets])
         scale = np.sqrt((seed + draw) / SEEDS + seed / self.n + draw / (DRAWS * self.n))
-        return (mean.mean(axis=1) - told) / np.maximum(scale, 1e-12)
+        return (mean.mean(axis=-1).T - told) / np.maximum(scale, 1e-12)
 
-    def misfits(self, seeds: np.ndarray | None = None) -> dict[str, float]:
-        """The misfit of each candidate."""
-        return {name: float(np.sqrt(np.mean(np.clip(self.distances(name, seeds), -CAP, CAP) ** 2))) for name in self.found}
+    def misfits(self, seeds: np.ndarray | None = None) -> dict[str, Any]:
+        """The misfit of each candidate, a number; for seeds [..., n] an array [...]."""
+        return {name: np.sqrt(np.mean(np.clip(self.distances(name, seeds), -CAP, CAP) ** 2, axis=-1)) for name in self.found}
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -297,9 +297,9 @@ class Comparison:
         misfits = self.misfits()
         best = min(misfits, key=lambda name: misfits[name])
         generator = np.random.Generator(np.random.Philox(0))
-        again = [self.misfits(generator.integers(self.n, size=self.n)) for _ in range(RESAMPLES)]
+        again = self.misfits(generator.integers(self.n, size=(RESAMPLES, self.n)))
         lines = [
-            (name, misfits[name], float(np.mean([m[best] < m[name] for m in again])) if name != best else np.nan, self.n)
+            (name, misfits[name], float(np.mean(again[best] < again[name])) if name != best else np.nan, self.n)
             for name in sorted(misfits, key=lambda name: misfits[name])
         ]
         return pd.DataFrame(lines, columns=["candidate", "misfit", "ahead", "n"])
