@@ -177,7 +177,7 @@ def main(arguments: list[str] | None = None) -> None:
     measure_parts(device, sizes[-1], precision, options.out)
     if options.all:
         if subprocess.run([sys.executable, str(HERE / "determinism.py"), device.type], check=False).returncode:
-            print("determinism failed; what was measured before is kept.", flush=True)
+            raise SystemExit("determinism failed; what was measured before is kept.")
 
 
 if __name__ == "__main__":

@@ -73,7 +73,8 @@ def answer() -> list[str]:
             ours = f"**{ours}**" if i in twin.best({place: found.mean for place, found in twin.measured.items()}, j) else ours
             cells.append(f"{told} / {ours}")
         lines.append(f"| {' | '.join([line.label + line.mark.replace('*', STAR), *cells])} |")
-    return [first, "", *lines, "", twin.table().caption.replace("*", STAR)]
+    mixed = tables.devices_said(evidence.shown.query("label_fraction == 0.01"))
+    return [first, "", *lines, "", twin.table().caption.replace("*", STAR), *["", mixed] * bool(mixed)]
 
 
 def write_answer(path: Path) -> None:

@@ -26,8 +26,8 @@ with the best the first in the list is taken. If two networks are alike, the sec
 - Pilots of the weight, one or two seeds: 100 Adam steps of 0.01 on clean images came nearest to Tables 3 and 6.
 - A pilot with colours not clipped. Crops from 0.08: nearly everything collapsed; the one configuration of Domain-Weighted Negatives that lived came
   nearer to the paper's Test-OOD than any with clipped colours. From 0.2, one seed: Standard CL had a Test-ID of 0.555, Same Domain Negatives of 0.626.
-- Dropout of 0.2, batches of 128 and blur on every view came no nearer. Probes of the domain on the labelled 1 % were nearer to the paper's
-  D-Test-ID than probes on all images. Under a floor of 0.05 the Test-ID of the proposed methods lay nearer to Tables 5 and 8 than under 0.01.
+- Dropout of 0.2 came nearer to Tables 3 and 6 than a solved discriminator alone, but Standard CL then had a Test-ID of 0.75; batches of 128 and
+  blur on every view changed little. Probes of the domain on the labelled 1 % were nearer to the paper's D-Test-ID than probes on all images. Under a floor of 0.05 the Test-ID of the proposed methods lay nearer to Tables 5 and 8 than under 0.01.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ class Comparison:
         seed, draw = self.variances
         told = np.array([t.reported for t in self.stage.targets])
         scale = np.sqrt((seed + draw) / SEEDS + seed / self.n + draw / (DRAWS * self.n))
-        return (mean.mean(axis=-1).T - told) / np.maximum(scale, 1e-12)
+        return (np.moveaxis(mean.mean(axis=-1), 0, -1) - told) / np.maximum(scale, 1e-12)
 
     def misfits(self, seeds: np.ndarray | None = None) -> dict[str, Any]:
         """The misfit of each candidate, a number; for seeds [..., n] an array [...]."""

@@ -40,7 +40,10 @@ CELLS = crossed(1, method=["dw_pairs"], tau_alpha=TAU_ALPHAS, tau_beta=TAU_BETAS
 HEADS = pd.concat([crossed(projector=[None], projector_dim=[np.nan], tau_alpha=TAU_ALPHAS),
                    crossed(projector=["linear", "mlp"], projector_dim=[4.0, 8.0, 16.0], tau_alpha=TAU_ALPHAS)])  # fmt: skip
 CHANGES = crossed(
-    1, change=["discriminator fitted on other images"] * 3 + ["other crops"], method=["standard", "dw_pairs"], metric=M
+    1,
+    change=["discriminator fitted on views in training mode"] * 3 + ["crops from 0.2"],
+    method=["standard", "dw_pairs"],
+    metric=M,
 )
 CHANGES = CHANGES.drop_duplicates(["change", "method", "metric"]).assign(
     n=3, mean=lambda f: f.test_ood - 0.8, low=-0.3, high=0.25
