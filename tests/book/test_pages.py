@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+import warnings
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -20,6 +21,8 @@ from tornado.websocket import websocket_connect
 ROOT = Path(__file__).resolve().parents[2]
 BROWSER = next((p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None)
 PAGES = [path.stem for path in [*(ROOT / "book").glob("*.md"), *(ROOT / "book").glob("*.ipynb")]]
+# A kernel's ports are free when they are chosen and may be another process's when it starts: tests start many kernels at once.
+LOST_KERNEL = re.compile(r".*(Kernel died|DeadKernelError|Kernel didn't respond|Address already in use).*")
 WIDTHS = {"desktop": 1300, "phone": 390}
 
 
@@ -36,8 +39,20 @@ def book(tmp_path_factory):
     command = [str(Path(sys.executable).parent / "jupyter-book"), "build", str(ROOT / "book"), "-W", "--keep-going"]
     command += ["--path-output", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=900)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    if done.returncode and (dead := LOST_KERNEL.search(done.stdout + done.stderr)):
+        warnings.warn(f"the book is built once more: {dead[0]}", stacklevel=1)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=900)
+    if done.returncode:
+        pytest.fail(done.stdout[-3000:] + done.stderr[-3000:] + causes(done.stdout + done.stderr), pytrace=False)
     return out / "_build" / "html"
+
+
+def causes(log):
+    """The lines of a build's log that name a fault: its end says only that there was one."""
+    named = [line for line in log.splitlines() if re.search(r"warning|error|exception|died|killed", line, re.IGNORECASE)]
+    noise = ("IPKernelApp", "ParserConfig(", "in building your book")
+    named = [line[:300] for line in dict.fromkeys(named) if not any(word in line for word in noise)]
+    return "\nWhat failed:\n" + "\n".join(named)[:1000]
 
 
 class Links(HTMLParser):
