@@ -68,8 +68,16 @@ def test_epochs_of_every_method_wait_for_nothing_and_give_what_the_cpu_gives(eve
             evaluate.evaluate(stack)  # where it is not expected
     for here, there in zip(traces, cpu.traces()):
         np.testing.assert_allclose(here.loss, there.loss, rtol=1e-5)
-        np.testing.assert_array_equal(here.counts, there.counts)
-    assert measured == evaluate.evaluate(cpu)
+        # Sums are taken in an order of their own: a temperature or an image that lies on an edge may fall to its other side.
+        assert (here.counts is None) == (there.counts is None)
+        if there.counts is not None:
+            assert (here.counts.sum(-1) == there.counts.sum(-1)).all()
+            assert abs(here.counts.cumsum(-1) - there.counts.cumsum(-1)).max() <= 3
+    probed = evaluate.evaluate(cpu)
+    assert measured.keys() == probed.keys()
+    for key, fractions in probed.items():
+        for fraction, scores in fractions.items():
+            assert measured[key][fraction] == pytest.approx(scores, abs=1.01 / 40)
 
 
 @pytest.mark.parametrize("head", ["mlp"])
