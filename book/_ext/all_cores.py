@@ -5,8 +5,12 @@ extension says that it may. Those of `SILENT` say nothing and keep nothing of a 
 fork of a process that has loaded PyTorch is not safe, and pages are read one after another.
 """
 
+import atexit
+import multiprocessing
 import os
 import sys
+
+from sphinx.errors import SphinxParallelError
 
 SILENT = ("sphinx_multitoc_numbering", "sphinx-mathjax-offline", "sphinx_jupyterbook_latex")
 MOST = 8  # a chapter's process takes about a gigabyte
@@ -21,6 +25,19 @@ def share(app, config):
             app.extensions[name].parallel_read_safe = True
 
 
+def told(error):
+    """The error with its traceback, which Sphinx has and leaves out: it names the cell and the line that failed."""
+    return f"{error.message}\n{error.traceback}"
+
+
+def end():
+    """Ends the readers of other pages when one has failed: asked to end, they would wait for their chapter, for up to an hour."""
+    for reader in multiprocessing.active_children():
+        reader.kill()
+
+
 def setup(app):
+    SphinxParallelError.__str__ = told
+    atexit.register(end)
     app.connect("config-inited", share)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -363,9 +363,19 @@ def book_of_one_chapter(folder, source):
 
 
 def test_a_failing_chapter_fails_the_build(tmp_path):
-    """One that works does not: the next tests build some."""
-    done = book_of_one_chapter(tmp_path, "raise RuntimeError('deliberate')")()
-    assert done.returncode != 0 and "deliberate" in done.stdout + done.stderr
+    """At once, whatever other chapters are at, and the build says which line it was. One that works does not: the next tests build some."""
+    build = book_of_one_chapter(tmp_path, "raise RuntimeError('deliberate')")
+    slow = (
+        (tmp_path / "book/chapter.ipynb").read_text().replace("raise RuntimeError('deliberate')", "import time; time.sleep(600)")
+    )
+    (tmp_path / "book/slow.ipynb").write_text(slow)
+    names = [f"page_{n}" for n in range(5)]  # Sphinx reads six pages and more beside each other
+    for name in names:
+        (tmp_path / f"book/{name}.md").write_text("# A page\n")
+    pages = "".join(f"  - file: {name}\n" for name in ["slow", *names])
+    (tmp_path / "book/_toc.yml").write_text(f"format: jb-book\nroot: chapter\nchapters:\n{pages}")
+    done = build()
+    assert done.returncode != 0 and "RuntimeError: deliberate" in re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
 
 
 def test_a_figure_says_where_it_comes_from(tmp_path):
