@@ -61,7 +61,7 @@ def answer() -> list[str]:
     verdict, seeds = claims.judged(1, evidence), evidence.grid.complete_seeds
     first = f"**Not judged yet:** the paper's grid is complete on {seeds} of {SEEDS} seeds, and fresh seeds follow."
     if verdict.word != claims.NOT_YET:
-        first = claims.headline(verdict)
+        first = " ".join(claims.headline(verdict))
     twin = tables.twin_of(1)
     heads = ["method", *(f"{c.label}, reported | measured" for c in twin.columns)]
     lines = [f"| {' | '.join(h.replace(' | ', ' / ') for h in heads)} |", "|" + "---|" * len(heads)]

@@ -395,7 +395,7 @@ def temperature_lines(trace: Trace, tau_alpha: float, seeds: int) -> Figure:
 
 
 def temperature_ridges(trace: Trace, tau_alpha: float, seeds: int) -> Figure:
-    """The distribution of the temperatures at a few epochs, one above the other; each kind of pair as high as its highest bin.
+    """The distribution of the temperatures at a few epochs, one above the other: all pairs, and the two kinds among them.
 
     Args:
         trace, tau_alpha, seeds: as for `temperature_lines`; at most nine epochs are shown.
@@ -406,18 +406,18 @@ def temperature_ridges(trace: Trace, tau_alpha: float, seeds: int) -> Figure:
     height = 0.5 * len(shown) + 1.1
     figure, axes = plt.subplots(len(shown), 1, figsize=(WIDTH, height), sharex=True, squeeze=False)
     for axis, epoch in zip(axes[:, 0], shown):
-        for place, (kind, name) in enumerate(PAIR_NAMES.items()):
-            counts, centers = trace.counts[epoch - 1, place], (trace.edges[1:] + trace.edges[:-1]) / 2
-            level = counts / max(counts.max(), 1)
-            axis.fill_between(centers, level, color=PAIRS[kind], alpha=0.55, linewidth=0, label=name)
-            axis.plot(centers, level, color=PAIRS[kind], linewidth=1)
+        counts, centers = trace.counts[epoch - 1], (trace.edges[1:] + trace.edges[:-1]) / 2
+        most = max(counts.sum(0).max(), 1)
+        axis.plot(centers, counts.sum(0) / most, color=INK, linewidth=1, label="all pairs")
+        for (kind, name), count in zip(PAIR_NAMES.items(), counts):
+            axis.fill_between(centers, count / most, color=PAIRS[kind], alpha=0.55, linewidth=0, label=name)
         axis.axvline(tau_alpha, color=GRAY, linestyle="--", linewidth=1)
         axis.text(-0.02, 0.1, str(epoch), transform=axis.transAxes, ha="right")
         axis.patch.set_alpha(0)
         axis.set(yticks=[], ylim=(0, 1.25))
         axis.spines.left.set_visible(False)
         axis.grid(visible=False)
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="upper center", ncols=2)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="upper center", ncols=3)
     axes[-1, 0].set_xlabel(
         rf"temperature $\tau_{{ij}}$; left: epoch; dashed: $\tau_\alpha$; {n_said([seeds], ' pooled' * (seeds > 1))}"
     )

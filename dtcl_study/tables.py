@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -50,10 +50,6 @@ class Line:
     group: str = ""
 
     @property
-    def competes(self) -> bool:
-        return self.where.get("method") != ORACLE
-
-    @property
     def mark(self) -> str:
         """What a page puts behind the label, as `MARKS` says."""
         mine = self.where.get("method") if "discriminator" not in self.where else None
@@ -69,6 +65,7 @@ class Twin:
         lines, columns: of the paper, in its order.
         reported: the paper's numbers, by line and column; missing where it gives none.
         measured: ours, likewise.
+        whole: whether the best is of the table, not of each column.
     """
 
     caption: str
@@ -76,16 +73,18 @@ class Twin:
     columns: tuple[Column, ...]
     reported: dict[tuple[int, int], float]
     measured: dict[tuple[int, int], Interval]
+    whole: bool = False
 
     def best(self, values: Mapping[tuple[int, int], float], column: int) -> set[int]:
-        """The lines with the best of some values in a column, in each group of lines that has two or more."""
+        """The lines with the best of some values in a column, or of the whole table, in each group that has two values or more."""
         near = self.columns[column].metric == DOMAIN
-        best: dict[str, list[tuple[float, int]]] = {}
-        for i, line in enumerate(self.lines):
-            value = values.get((i, column), math.nan)
-            if line.competes and not math.isnan(value):
-                best.setdefault(line.group, []).append((abs(value - 0.5) if near else -value, i))
-        return {i for found in best.values() for value, i in found if len(found) > 1 and value == min(found)[0]}
+        best: dict[str, list[tuple[float, int, int]]] = {}
+        for (i, j), value in values.items():
+            if (self.whole or j == column) and self.lines[i].where.get("method") != ORACLE and not math.isnan(value):
+                best.setdefault(self.lines[i].group, []).append((abs(value - 0.5) if near else -value, i, j))
+        return {
+            i for found in best.values() for value, i, j in found if j == column and len(found) > 1 and value == min(found)[0]
+        }
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -106,11 +105,7 @@ class Twin:
         return f"{counts[0]} seed{'s' * (counts[0] > 1)}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
 
     def table(self, first: str = "") -> Table:
-        """As a page shows it: two lines a row of the paper, reported above, measured below with its interval.
-
-        Args:
-            first: the header of the first column.
-        """
+        """As a page shows it, with a header of the first column: two lines a row, reported above, measured below with its interval."""
         records: list[dict[str, str]] = []
         bold: set[tuple[int, str]] = set()
         small: dict[tuple[int, str], str] = {}
@@ -128,11 +123,15 @@ class Twin:
                 bold |= {(2 * i + 1, head)} if i in self.best(means, j) else set()
             records += [above, below]
         most = max((i.n for i in self.measured.values()), default=0)
-        how = [NOT_RUN, "one seed"][most] if most < 2 else f"our mean over {self.seeds_said} with its 95 % interval"
+        how = [NOT_RUN, "one seed"][most] if most < 2 else f"our mean over {self.seeds_said} and its 95 % interval"
         marks = f" {MARKS}" if any(line.mark for line in self.lines) else ""
-        best = "the better of a method's two" if any(line.group for line in self.lines) else "best of a column"
+        best = (
+            "the better of a method's two"
+            if any(line.group for line in self.lines)
+            else f"best of {'the table' if self.whole else 'a column'}"
+        )
         near = " (D-Test-ID: nearest 0.5)" if DOMAIN in {column.metric for column in self.columns} else ""
-        said = f"{self.caption} Reported: by the paper. Measured: {how}.{marks} Bold: {best}{near}."
+        said = f"{self.caption} Measured: {how}.{marks} Bold: {best}{near}."
         return Table(pd.DataFrame(records), said, bold, small)
 
 
@@ -180,12 +179,12 @@ def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIG
     heads = {
         OOD: "Unseen colour (Test-OOD)",
         ID: "Training colours (Test-ID)",
-        DOMAIN: "Guessing the colour (D-Test-ID), best near 0.5",
+        DOMAIN: "Colour recovered (D-Test-ID), best near 0.5",
     }
     columns = [Column(SHORT[metric], metric, where, heads[metric]) for metric in ACCURACIES]
     methods = [m for m in METHODS if m in set(rows.method)] if len(rows) else METHODS
     paper = reported.main_comparison(sigma, label_fraction)
-    caption = f"Accuracy with {percent(label_fraction)} of the labels at sigma {sigma:g}."
+    caption = f"Accuracy with {percent(label_fraction)} of the labels at sigma {sigma:g} (the spread of colours)."
     return twin(caption, of_methods(tuple(methods)), columns, rows, paper)
 
 
@@ -207,7 +206,7 @@ def temperature_table(number: int, rows: pd.DataFrame) -> Twin:
     lines = [Line(f"{a:g}", {"tau_alpha": a}) for a in TAU_ALPHAS]
     paper = reported.temperature_tables()
     caption = f"{SHORT[metric]} accuracy of {title(method)}, sigma 50, 1 % of the labels."
-    return twin(caption, lines, columns, mine, paper[paper.method == method])
+    return replace(twin(caption, lines, columns, mine, paper[paper.method == method]), whole=True)
 
 
 def table_9(rows: pd.DataFrame, sigmas: Sequence[float] = SIGMAS, metrics: Sequence[str] = ACCURACIES) -> Twin:
@@ -283,7 +282,7 @@ def baselines_beaten(rows: pd.DataFrame, metric: str) -> str:
         least = min(found, key=lambda c: c.interval.mean)
         told = [f"smallest lead: {least.interval.text(signed=True)}, over {least.label}"] * (not others)
         for c in others:
-            word = "clearly worse than" if c.state == "against" else "open against"
+            word = "clearly worse than" if c.state == "against" else "undecided against"
             told.append(f"{word} {c.label}: {c.interval.text(signed=True)}")
         parts.append(f"{title(method)} is clearly better than {won} of {len(found)} baselines ({'; '.join(told)})")
     return "; ".join(parts)
