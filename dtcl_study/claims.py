@@ -499,6 +499,7 @@ def headline(verdict: Verdict) -> tuple[str, str]:
         answer += f"{where}: {words[by_the_rule(mine)]} ({won} of {len(mine)}{what} clearly won, {lost or 'none'} clearly lost)"
         what = ""
     most, seeds = len(verdict.contrasts), min(c.interval.n for c in verdict.contrasts)
-    means = f"Each method is compared with each of the four baselines over {seeds} fresh seeds. Clearly won: the 95 % interval of the paired difference lies"
-    means += f" above zero. Clearly lost: the {100 - 5 / most:.2f} % interval lies below zero. The claim needs all {most} wins, so wins are not corrected for"
-    return f"**{answer}.**", f"{means} their number. One loss refutes it, so losses are."
+    means = f"Each of the two methods is compared with each of the four baselines over {seeds} fresh seeds. Clearly won: the 95 % interval of"
+    means += f" the paired difference lies above zero. Clearly lost: the {100 - 5 / most:.2f} % interval lies below zero. *Confirmed* needs every win,"
+    means += " so wins are not corrected for their number. *Not confirmed* needs one loss, so losses are. *Partly*: no loss, half or more won."
+    return f"**{answer}.**", means

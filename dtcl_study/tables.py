@@ -1,7 +1,7 @@
 """The paper's tables, each cell reported above measured ("twins"): its rows in its order, its columns.
 
-A twin shows three decimals throughout, 95 % intervals over seeds, n, and the best of each column in bold, the oracle aside (of D-Test-ID
-the nearest to one half).
+A twin shows three decimals throughout, 95 % intervals over seeds, n, and the best of each column in bold (of Tables 3 to 8 that of the
+table), the oracle aside; of D-Test-ID the nearest to one half.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ fork of a process that has loaded PyTorch is not safe, and pages are read one af
 
 import atexit
 import multiprocessing
+import multiprocessing.util
 import os
 import sys
 
@@ -38,6 +39,6 @@ def end():
 
 def setup(app):
     SphinxParallelError.__str__ = told
-    atexit.register(end)
+    atexit.register(end)  # after `multiprocessing.util`, and so called before it waits for them
     app.connect("config-inited", share)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
