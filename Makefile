@@ -9,6 +9,8 @@ TORCHVISION ?= 0.21.0
 # Gigabytes are fetched: pip goes on where a connection broke, and is called again where that did not help.
 export PIP_RETRIES ?= 10
 export PIP_RESUME_RETRIES ?= 10
+# Tests start a hundred processes: the project's modules are compiled for the first of them only.
+export PYTHONDONTWRITEBYTECODE :=
 
 # What needs no notebook, book or cluster; run by `make test-library` on other versions of Python and PyTorch.
 NOT_LIBRARY := book study test_package.py launch/test_cluster.py
@@ -20,9 +22,10 @@ $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --upgrade pip
 	for pause in 10 60 0; do \
-		$(VENV)/bin/python -m pip install --quiet $(addprefix -c ,$(CONSTRAINTS)) -e ".[book,test]" && exit 0; \
+		$(VENV)/bin/python -m pip install --quiet --no-compile $(addprefix -c ,$(CONSTRAINTS)) -e ".[book,test]" && exit 0; \
 		sleep $$pause; \
 	done; exit 1
+	$(VENV)/bin/python -m compileall -qq -j 0 $(VENV)/lib || true  # on all cores; some packages have files that no Python can read
 	touch $(READY)
 
 book: $(READY)  ## build the book into _build/html
