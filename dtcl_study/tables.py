@@ -123,13 +123,12 @@ class Twin:
                 bold |= {(2 * i + 1, head)} if i in self.best(means, j) else set()
             records += [above, below]
         most = max((i.n for i in self.measured.values()), default=0)
-        how = [NOT_RUN, "one seed"][most] if most < 2 else f"our mean over {self.seeds_said} and its 95 % interval"
-        marks = f" {MARKS}" if any(line.mark for line in self.lines) else ""
-        best = (
-            "the better of a method's two"
-            if any(line.group for line in self.lines)
-            else f"best of {'the table' if self.whole else 'a column'}"
+        how = (
+            [NOT_RUN, "one seed, so no interval"][most] if most < 2 else f"our mean over {self.seeds_said} and its 95 % interval"
         )
+        marks = f" {MARKS}" if any(line.mark for line in self.lines) else ""
+        best = "best of the table" if self.whole else "best of a column"
+        best = "the better of a method's two" if any(line.group for line in self.lines) else best
         near = " (D-Test-ID: nearest 0.5)" if DOMAIN in {column.metric for column in self.columns} else ""
         said = f"{self.caption} Measured: {how}.{marks} Bold: {best}{near}."
         return Table(pd.DataFrame(records), said, bold, small)
@@ -299,10 +298,11 @@ def selected_configurations(chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def devices_said(rows: pd.DataFrame) -> str:
-    """Which methods a GPU trained and which a CPU, where there are rows of both; else empty."""
-    by = {kind: ", ".join(title(m) for m in METHODS if m in set(part.method)) for kind, part in rows.groupby("device")}
-    told = "; ".join(f"by a {'GPU' if kind == 'cuda' else kind.upper()}: {methods}" for kind, methods in by.items())
-    return f"Trained {told}. The page *How far to trust these numbers* compares them." if len(by) > 1 else ""
+    """How many runs of which methods a GPU trained, where a CPU trained the others; else empty."""
+    runs, on_gpu = (part.groupby("method").key.nunique() for part in (rows, rows[rows.device != "cpu"]))
+    told = ", ".join(f"{title(m)} ({on_gpu[m]} of {runs[m]} runs)" for m in METHODS if m in on_gpu)
+    why = "A difference between methods may be partly one between devices: see *How far to trust these numbers*."
+    return f"Trained by a GPU: {told}; all others by a CPU. {why}" if rows.device.nunique() > 1 else ""
 
 
 def provenance(frame: pd.DataFrame) -> pd.DataFrame:

@@ -79,7 +79,7 @@ def test_a_cell_without_rows_is_a_dash_and_n_is_told():
     table = tables.table_1(selected().iloc[:0]).table("method")
     assert set(table.frame["Training colours (Test-ID)"][1::2]) == {"–"} and "not yet run" in table.caption
     assert "our mean over 3 seeds and its 95 % interval." in tables.table_1(selected(3)).table().caption
-    assert "Measured: one seed." in tables.table_1(selected(1)).table().caption
+    assert "Measured: one seed, so no interval." in tables.table_1(selected(1)).table().caption
 
 
 def test_rows_of_two_configurations_are_refused():
@@ -155,4 +155,5 @@ def test_a_table_whose_rows_come_from_two_kinds_of_device_says_whose():
     assert tables.devices_said(rows) == "" == tables.devices_said(rows.iloc[:0])
     rows.loc[(rows.method == "standard") & (rows.seed == 1), "device"] = "cuda"
     said = tables.devices_said(rows)
-    assert said.startswith("Trained by a CPU: Standard CL, CL with MMD Penalty; by a GPU: Standard CL. ")
+    assert said.startswith("Trained by a GPU: Standard CL (1 of 2 runs); all others by a CPU. ")
+    assert tables.devices_said(rows[rows.device == "cuda"]) == ""
