@@ -35,7 +35,7 @@ book: $(READY)  ## build the book into _build/html
 serve: book  ## look at the book in a browser: http://localhost:8000
 	$(VENV)/bin/python -m http.server 8000 --directory _build/html
 
-test: $(READY)  ## everything CI runs: unit tests, doctests, chapters against their committed outputs
+test: $(READY)  ## CI's main job: unit tests, doctests, chapters against their committed outputs
 	OMP_NUM_THREADS=1 $(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder -q
 
 test-library:  ## the wheel alone in an empty environment, then its tests: make test-library TORCH=2.6.0 TORCHVISION=0.21.0
