@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from itertools import islice
 from typing import Any
 
 import pandas as pd
@@ -51,12 +52,13 @@ def audit(
     rows = [row for row in store.rows().values() if row["status"] == "ok" and row["run"]["protocol"]["epochs"] <= most]
     if not rows:
         raise ValueError(f"{store.rows_path} has no finished row to audit.")
-    if exact and not (rows := [row for row in rows if made_here(row, where) and stack_of(row, store)]):
+    order = random.Random(seed).sample(sorted(rows, key=lambda row: row["key"]), len(rows))
+    fitting = (row for row in order if not exact or (made_here(row, where) and stack_of(row, store)))
+    if not (picked := list(islice(fitting, count))):
         short = "" if max_epochs is None else f"of at most {max_epochs} epochs "
         raise ValueError(
             f"{store.rows_path} has no whole stack {short}made by this code, on such a machine, with as many threads."
         )
-    picked = random.Random(seed).sample(sorted(rows, key=lambda row: row["key"]), min(count, len(rows)))
     stacks = {tuple(row["key"] for row in rows): rows for rows in (stack_of(row, store) or [row] for row in picked)}
     return retrained([*stacks.values()], where, **options)
 

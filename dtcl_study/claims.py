@@ -73,17 +73,15 @@ class Evidence:
     def fresh(self) -> pd.DataFrame:
         """Rows on fresh seeds, of those sigmas and kinds of discriminator whose seeds are all there."""
         study = Study("fresh", self.preset, quiet=True)
-        whole = {
-            (sigma, kind or "global")
-            for (sigma, kind), seeds in grids(study.runs).items()
-            if study.counts[sigma, kind] == len(seeds)
-        }
-        keys = {run.key for run in study.runs if (run.sigma, run.discriminator or "global") in whole}
-        return study.frame[study.frame.key.isin(keys)].reset_index(drop=True)
+        asked = grids(study.runs)
+        whole = {(sigma, kind or "global") for (sigma, kind), n in study.counts.items() if n == len(asked[sigma, kind])}
+        kinds = study.frame.discriminator.fillna("global")
+        return study.frame[np.array([at in whole for at in zip(study.frame.sigma, kinds)], dtype=bool)].reset_index(drop=True)
 
-    def at(self, sigma: float, label_fraction: float | None = None) -> pd.DataFrame:
-        """Fresh rows at a spread, without those of batch-level discriminators; None: at all label fractions."""
-        rows = self.fresh[(self.fresh.sigma == sigma) & (self.fresh.discriminator != "batch")]
+    def at(self, sigma: float, label_fraction: float | None = None, shown: Study | None = None) -> pd.DataFrame:
+        """Fresh rows at a spread, without those of batch-level discriminators; None: at all label fractions. None if `shown` is narrowed."""
+        rows = self.fresh[:0] if shown is not None and shown.narrowed else self.fresh
+        rows = rows[(rows.sigma == sigma) & (rows.discriminator != "batch")]
         return rows if label_fraction is None else rows[rows.label_fraction == label_fraction]
 
     @cached_property
@@ -110,7 +108,7 @@ class Evidence:
     def seeds_behind(self, chapter: str) -> int:
         """How many complete seeds a claim about the grid has, by the chapter that shows it."""
         if chapter == "effective_temperature":
-            return len(self.traces)
+            return min(len(self.traces), self.grid.complete_seeds)
         return (self.heads if chapter == "projector_head" else self.grid).complete_seeds
 
     def of(self, method: str, metric: str, sigma: float = SIGMA, label_fraction: float = 0.01, kind: str = "global") -> pd.Series:

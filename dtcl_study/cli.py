@@ -110,7 +110,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         "--stack-size": {"type": positive(int), "help": "most runs trained at once (default: what suits the device)"},
         "--results": store,
     })  # fmt: skip
-    command("status", "how many of each experiment's runs exist, and how long the rest would take", "In the preset paper.", {
+    command("status", "how many runs of each part of the design exist, and how long the rest would take", "In the preset paper.", {
         "--device": {"default": "auto", "help": "whose time is estimated: auto, cpu or cuda (default: auto)"},
         "--results": store,
         "--json": plain,
@@ -223,13 +223,12 @@ def run(options: argparse.Namespace) -> int:
 
 
 def status(options: argparse.Namespace) -> int:
-    """Say how many runs of each experiment exist in the preset paper, and how long the rest would take."""
+    """Say how many runs of each part of the preset paper exist, and how long the rest would take."""
     from dtcl_core.engine.device import resolve_device
     from dtcl_core.launch import local
     from dtcl_core.results import Store
 
-    from .experiments import PRESETS
-    from .study import runs_of_complete_seeds, shares
+    from .study import grids, runs_of_complete_seeds, shares
 
     device, store = resolve_device(options.device), Store(options.results)
     present = store.rows()
@@ -237,17 +236,17 @@ def status(options: argparse.Namespace) -> int:
     lines: list[dict[str, Any]] = []
     for share in shares(store, present.keys()):
         runs, missing, images = len(share.runs), len(share.missing), sum(map(local.image_epochs, share.to_train))
-        plain = {run.seed for run in share.runs} == set(range(PRESETS["paper"].seeds))
+        seeds = {len(by_seed) for by_seed in grids(share.runs).values()}
         lines.append({
-            "experiment": share.name, "runs": runs, "present": runs - missing, "missing": missing, "to_train": len(share.to_train),
-            "complete_seeds": min(map(len, runs_of_complete_seeds(share.runs, present).values())) if plain else None,
+            "part": share.name, "runs": runs, "present": runs - missing, "missing": missing, "to_train": len(share.to_train),
+            "seeds": max(seeds) if len(seeds) == 1 else 0, "complete_seeds": min(map(len, runs_of_complete_seeds(share.runs, present).values()), default=0),
             "seconds_left": None if pace.seconds is None and images else (pace.seconds or 0) * images,
             "core_hours": None if pace.core_seconds is None and images else (pace.core_seconds or 0) * images / 3600,
         })  # fmt: skip
     found = {
         "store": str(store.path), "rows": len(present), "diverged": sum(row["status"] == "diverged" for row in present.values()),
         "conflicts": {key: list(files) for key, files in store.conflicts.items()}, "device": str(device),
-        "seconds_an_image": pace.seconds, "core_seconds_an_image": pace.core_seconds, "pace_of": pace.source, "experiments": lines,
+        "seconds_an_image": pace.seconds, "core_seconds_an_image": pace.core_seconds, "pace_of": pace.source, "parts": lines,
     }  # fmt: skip
     print(json.dumps(found, indent=1) if options.json else "\n".join(described(found)))
     return 0
@@ -258,25 +257,24 @@ def described(found: dict[str, Any]) -> list[str]:
     from dtcl_core.config import Protocol
     from dtcl_core.launch.progress import numbered, readable_time
 
-    from .experiments import PRESETS
-
     said = [f"{found['rows']} rows in {found['store']}, {len(found['conflicts'])} of them in conflict with another."]
     if found["diverged"]:
         said.append(f"{numbered(found['diverged'], 'run')} diverged: a row, and no accuracy.")
-    lines = [*found["experiments"], {"experiment": "all", "runs": "", "present": "", "missing": "", "complete_seeds": None}]
+    lines = [*found["parts"], {"part": "all", "runs": "", "present": "", "missing": "", "seeds": 0}]
     for name in ("to_train", "seconds_left", "core_hours"):
-        values = [line[name] for line in found["experiments"]]
+        values = [line[name] for line in found["parts"]]
         lines[-1][name] = None if None in values else sum(values)
-    form = f"{{:<{max(len(line['experiment']) for line in lines) + 2}}}" + 7 * "{:>11}"
+    form = f"{{:<{max(len(line['part']) for line in lines) + 2}}}" + 7 * "{:>11}"
     said.append(form.format("preset paper", "runs", "present", "missing", "seeds", "to train", "time left", "core-hours"))
     for line in lines:
-        counts = [line[name] for name in ("experiment", "runs", "present", "missing")]
-        seeds = "" if line["complete_seeds"] is None else f"{line['complete_seeds']} of {PRESETS['paper'].seeds}"
+        counts = [line[name] for name in ("part", "runs", "present", "missing")]
+        seeds = f"{line['complete_seeds']} of {line['seeds']}" if line["seeds"] else ""
         time = "?" if line["seconds_left"] is None else readable_time(line["seconds_left"])
         hours = "?" if line["core_hours"] is None else f"{line['core_hours']:.1f}"
         said.append(form.format(*counts, seeds, line["to_train"], time, hours))
     said.append(
-        "A seed is complete when every configuration has a row on it. A shared run that is missing is to train in the first only."
+        "A seed is complete when every configuration has a row on it. A shared run that is missing is to train in the first only. The parts"
+        " fresh and choices ask for runs once selections are frozen."
     )
     if found["seconds_an_image"] is None:
         return [*said, f"There is no telling how long the rest takes: {found['pace_of']}."]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -35,7 +34,6 @@ def kept(runs: Iterable[Run], store: Store) -> dict[str, list[tuple[Run, Encoder
     return {method: found[method] for method in ALL_METHODS if method in found}
 
 
-@lru_cache(maxsize=2)  # the splits of one run are asked for one after the other
 def data_of(run: Run) -> ColoredDigits:
     """The images of a run."""
     p = run.protocol

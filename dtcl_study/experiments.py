@@ -260,8 +260,8 @@ class Experiment:
             others = [] if fixed else _once(settings)
             at = {s: [x for x in settings if x["sigma"] == s] or [{**x, "sigma": s} for x in others] for s in spreads}
             settings = [setting for s in spreads for setting in at[s]]
-            if fixed and not settings:
-                raise ValueError(f"the runs of {self.name} are fixed, and none is at sigma {sigma} in preset {preset}.")
+            if fixed and (without := [f"{s:g}" for s in spreads if not at[s]]):
+                raise ValueError(f"the runs of {self.name} are fixed, and none is at sigma {without[0]} in preset {preset}.")
         if tau_alpha is not None:
             taus = listed_numbers(tau_alpha)
             settings = [{**setting, "tau_alpha": tau} for setting in settings for tau in taus]
@@ -330,3 +330,10 @@ REGISTRY = {
         Experiment("left_open", "what the paper leaves open, inferred from what it reports", left_open.settings),
     )
 }
+
+# The design in the order in which it is trained: an experiment, and what of it. Other experiments show runs of these.
+PARTS: dict[str, dict[str, Any]] = {
+    "main_table": {}, "fresh": {}, "projector_head": {}, "sigma_ablation, seed 0": {"sigma": (150, 75, 25, 0), "seeds": 1},
+    "global_vs_batch, sigma 50": {"sigma": 50}, "choices": {}, "weight_outside": {}, "other_temperatures": {},
+    "sigma_ablation": {}, "global_vs_batch": {}, "left_open": {},
+}  # fmt: skip

@@ -169,7 +169,7 @@ def along_sigma(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequence[st
         axis.set_ylim(*_limits([*(i.mean for i in found.values()), *paper.value], found.values()))
         for method, shift in zip(order, _dodged(len(order), 0.78)):
             style, dash = look(method), "--" if ALL_METHODS[method].oracle else "-"
-            line = {x + shift: found[method, s] for x, s in enumerate(spreads) if (method, s) in found}
+            line = {x + shift: found.get((method, s), Interval(np.nan, np.nan, np.nan, 0)) for x, s in enumerate(spreads)}
             axis.plot(list(line), [i.mean for i in line.values()], dash, color=style.color, linewidth=0.7, alpha=0.6)
             for place, interval in line.items():
                 _bar(axis, interval, place, style, "y")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -66,8 +65,7 @@ def in_order(lines: pd.DataFrame) -> pd.DataFrame:
 
 def rows_of(frame: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
     """The rows of `frame` (all label fractions) that belong to the given configurations."""
-    wanted = set(_names(chosen))
-    return frame[np.array([name in wanted for name in _names(frame)], dtype=bool)].reset_index(drop=True)
+    return frame.merge(chosen[list(CONFIGURATION)].drop_duplicates(), on=list(CONFIGURATION))
 
 
 def leave_one_seed_out(frame: pd.DataFrame) -> pd.DataFrame:
@@ -156,13 +154,7 @@ def strategies(frame: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     }
     parts = [leave_one_seed_out(rows.assign(validation=values)).assign(way=way) for way, values in score.items()]
     found = in_order(pd.concat(parts, ignore_index=True))
-    return found[[*CONTEXT, "way", "seed", *(m for m in metrics if m != "validation")]]
-
-
-def _names(table: pd.DataFrame) -> list[tuple[Any, ...]]:
-    """The configuration that each line belongs to, None for what it lacks."""
-    keys = table[list(CONFIGURATION)].astype(object)
-    return list(keys.where(keys.notna(), None).itertuples(index=False, name=None))
+    return found[[*CONTEXT, "way", "seed", *metrics]]
 
 
 def named(configuration: Iterable[float | None]) -> str:

@@ -18,7 +18,7 @@ from dtcl_core.results import Store, default_path
 from dtcl_core.traces import Trace
 
 from . import selection
-from .experiments import PRESETS, REGISTRY, wants_trace
+from .experiments import PARTS, PRESETS, REGISTRY, wants_trace
 from .reported import CHANCE
 
 
@@ -41,6 +41,7 @@ class Study:
 
     Attributes:
         runs: what is asked for.
+        narrowed: whether options other than sigma ask for other runs than the preset's.
         store: where rows are.
 
     Raises:
@@ -64,6 +65,7 @@ class Study:
         self.preset = checked_choice("preset", preset, tuple(PRESETS))
         name = checked_choice("experiment", experiment, tuple(REGISTRY))
         self.runs: list[Run] = REGISTRY[name].runs(preset, **options)
+        self.narrowed = any(value not in (None, "all") for name, value in options.items() if name != "sigma")
         if save is not None:
             if not (isinstance(save, str) and save):
                 raise ValueError(f"save must be the name of a folder, got {save!r}.")
@@ -79,7 +81,9 @@ class Study:
     @cached_property
     def frame(self) -> pd.DataFrame:
         """The rows that exist, one row per run and label fraction, with chance for a run that diverged; see `dtcl_core.results.load`."""
-        return self.store.load(self.runs).fillna(dict.fromkeys(METRICS, CHANCE))
+        frame = self.store.load(self.runs)
+        frame.loc[frame.status != "ok", list(METRICS)] = CHANCE
+        return frame
 
     @cached_property
     def complete(self) -> pd.DataFrame:
@@ -104,9 +108,7 @@ class Study:
     @property
     def progress(self) -> str:
         """How many of the seeds asked for are complete, in the grid with the fewest: "2 of 5 seeds"."""
-        asked = {name: len(seeds) for name, seeds in grids(self.runs).items()}
-        last = min(asked, key=lambda name: self.counts[name] / asked[name], default=None)
-        return "0 of 0 seeds" if last is None else f"{self.counts[last]} of {asked[last]} seeds"
+        return f"{self.complete_seeds} of {len({run.seed for run in self.runs})} seeds"
 
     @cached_property
     def counts(self) -> dict[tuple[float, str | None], int]:
@@ -123,11 +125,8 @@ class Study:
             return f"Preset {self.preset}: no run is asked for yet."
         rows, everywhere = self.complete, " at the sigma and discriminator with the fewest" * (len(self.counts) > 1)
         kinds = sorted({f"{d} in {p}" for d, p in zip(rows.device, rows.precision)})
-        on = (
-            f"; trained on {' and '.join(kinds)}{' (compared on the page How far to trust these numbers)' if len(kinds) > 1 else ''}"
-            if kinds
-            else ""
-        )
+        on = f"; trained on {' and '.join(kinds)}" if kinds else ""
+        on += " (compared on the page How far to trust these numbers)" * (len(kinds) > 1)
         diverged = rows[rows.status == "diverged"].key.nunique()
         more = f"\nRuns that diverged: {diverged}. They count as chance, {CHANCE}." if diverged else ""
         return f"Preset {self.preset}: {self.progress} are complete{everywhere}{on}.{more}"
@@ -166,17 +165,17 @@ def complete(runs: Sequence[Run], frame: pd.DataFrame) -> pd.DataFrame:
 
 
 class Share(NamedTuple):
-    """An experiment's share of what the preset `paper` asks for."""
+    """A part's share of what the preset `paper` asks for."""
 
     name: str
     runs: list[Run]
     missing: list[Run]  # those that lack a row, or the trace that they should have
-    to_train: list[Run]  # those missing that no earlier experiment trains
+    to_train: list[Run]  # those missing that no earlier part trains
 
 
 def shares(store: Store, present: Collection[str]) -> list[Share]:
-    """What each experiment asks for, and what a store with rows of these keys lacks of it."""
-    asked = {name: experiment.runs("paper") for name, experiment in REGISTRY.items()}
+    """What each of `experiments.PARTS` asks for, and what a store with rows of these keys lacks of it."""
+    asked = {name: REGISTRY[name.split(",")[0]].runs("paper", **options) for name, options in PARTS.items()}
     left = {run.key for run in store.missing(chain.from_iterable(asked.values()), wants_trace, present)}
     found, told = [], set[str]()
     for name, runs in asked.items():

@@ -112,6 +112,7 @@ class Twin:
         means = {place: interval.mean for place, interval in self.measured.items()}
         heads = [column.head or column.label for column in self.columns]
         for i, line in enumerate(self.lines):
+            others = [k for k, other in enumerate(self.lines) if line.group and other.group == line.group]
             above, below = {first: line.label + line.mark, " ": "reported"}, {first: "", " ": "measured"}
             for j, head in enumerate(heads):
                 told, ours = self.reported.get((i, j)), self.measured[i, j]
@@ -120,7 +121,11 @@ class Twin:
                 if ours.n > 1:
                     small[2 * i + 1, head] = f"{ours.low:.3f}–{ours.high:.3f}"
                 bold |= {(2 * i, head)} if i in self.best(self.reported, j) else set()
-                bold |= {(2 * i + 1, head)} if i in self.best(means, j) else set()
+                bold |= (
+                    {(2 * i + 1, head)}
+                    if i in self.best(means, j) and len({self.measured[k, j].n for k in others}) < 2
+                    else set()
+                )
             records += [above, below]
         most = max((i.n for i in self.measured.values()), default=0)
         how = (

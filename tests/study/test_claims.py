@@ -3,6 +3,7 @@
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -255,8 +256,10 @@ def traced(first, last, tau_alpha=0.125):
 @pytest.mark.parametrize(("first", "last", "word"), [(0.08, 0.125, "holds"), (0.125, 0.08, "fails")])
 def test_temperatures_start_low_and_converge(first, last, word):
     evidence = MadeUp(papers)
-    evidence.traces = [traced(first + 0.001 * i, last) for i in range(5)]
+    evidence.traces, evidence.grid = [traced(first + 0.001 * i, last) for i in range(5)], SimpleNamespace(complete_seeds=5)
     assert claims.judged(11, evidence).word == word
+    evidence.grid.complete_seeds = 4
+    assert claims.judged(11, evidence).word == claims.NOT_YET, "the grid's seeds count too"
 
 
 def test_fresh_rows_are_taken_where_all_of_their_seeds_are_there(monkeypatch):

@@ -26,7 +26,7 @@ from dtcl_core.config import Run
 from dtcl_core.launch import local
 from dtcl_core.results import Store
 from dtcl_study import audit, cli, selection
-from dtcl_study.experiments import REGISTRY, wants_trace
+from dtcl_study.experiments import PARTS, REGISTRY, wants_trace
 
 ROOT = Path(dtcl_study.__file__).resolve().parent.parent
 DTCL = [sys.executable, "-m", "dtcl_study"]
@@ -289,20 +289,20 @@ def test_status_names_its_store_and_its_json_says_the_same(tmp_path, capsys):
     assert cli.main(["status", "--json", "--results", str(tmp_path)]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["store"], found["rows"], found["diverged"], found["conflicts"]) == (str(tmp_path), len(first) + 1, 1, {})
-    assert [line["experiment"] for line in found["experiments"]] == list(REGISTRY)
-    for line in found["experiments"]:
-        (shown,) = (x.split() for x in text.splitlines() if x.split()[:1] == [line["experiment"]])
-        assert list(map(int, shown[1:4])) == [line["runs"], line["present"], line["missing"]]
+    assert [line["part"] for line in found["parts"]] == list(PARTS)
+    for line in found["parts"]:
+        (shown,) = (x.removeprefix(line["part"]).split() for x in text.splitlines() if x.startswith(line["part"] + "  "))
+        assert list(map(int, shown[:3])) == [line["runs"], line["present"], line["missing"]]
         assert line["present"] + line["missing"] == line["runs"] and line["to_train"] <= line["missing"]
-    lines = {line["experiment"]: line for line in found["experiments"]}
-    assert lines["main_table"]["complete_seeds"] == lines["label_fractions"]["complete_seeds"] == 1, (
-        "a seed counts once it is whole"
-    )
+    lines = {line["part"]: line for line in found["parts"]}
+    assert (lines["main_table"]["complete_seeds"], lines["main_table"]["seeds"]) == (1, 5), "a seed counts once it is whole"
     assert lines["sigma_ablation"]["complete_seeds"] == 0, "there is a sigma that lacks it"
     asked = {run.key for experiment in REGISTRY.values() for run in experiment.runs("paper")}
     untraced = sum(run.key in Store(tmp_path).rows() and wants_trace(run) for run in runs)
     assert untraced and sum(line["to_train"] for line in lines.values()) == len(asked) - len(first) - 1 + untraced, "counted once"
-    assert lines["label_fractions"]["to_train"] == 0 and lines["label_fractions"]["missing"] == lines["main_table"]["to_train"]
+    assert lines["global_vs_batch, sigma 50"]["to_train"] < lines["global_vs_batch, sigma 50"]["missing"], (
+        "the rest is the first part's"
+    )
 
 
 def test_status_counts_runs_with_rows_that_disagree(tmp_path, capsys):

@@ -7,6 +7,7 @@ from made_up_rows import row
 from dtcl_core import results
 from dtcl_core.config import METRICS, Run
 from dtcl_study import experiments, study
+from dtcl_study.claims import Evidence
 from dtcl_study.reported import CHANCE
 from dtcl_study.study import Study
 
@@ -38,8 +39,8 @@ def test_a_method_without_a_discriminator_is_part_of_the_grid_beside_it():
 def test_what_is_left_counts_a_run_once_with_the_first_experiment(tmp_path):
     store = results.Store(tmp_path)
     found = {share.name: share for share in study.shares(store, store.rows())}
-    first, second = found["main_table"], found["temperature"]
-    assert len(first.to_train) == 950 and second.missing and not second.to_train
+    first, second = found["main_table"], found["global_vs_batch, sigma 50"]
+    assert len(first.to_train) == 950 and len(second.missing) == 800 and len(second.to_train) == 400
     assert all(share.missing == share.runs for share in found.values())
     every = [run.key for share in found.values() for run in share.to_train]
     assert len(every) == len(set(every)) == len({run.key for share in found.values() for run in share.runs})
@@ -47,19 +48,46 @@ def test_what_is_left_counts_a_run_once_with_the_first_experiment(tmp_path):
     store.add([row(run) for run in first.runs])
     found = {share.name: share for share in study.shares(store, store.rows())}
     assert found["main_table"].to_train == traced == found["main_table"].missing, "a trace is missing"
-    assert not any(run.method == "dw_negatives" for run in found["temperature"].missing)
+    assert not any(
+        run.method == "dw_negatives" for run in found["global_vs_batch, sigma 50"].missing if run.discriminator == "global"
+    )
 
 
 def test_a_run_that_diverged_counts_as_chance_in_the_frame_and_in_the_selection(tmp_path, monkeypatch):
     monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
     runs = experiments.REGISTRY["main_table"].runs("paper", seeds=1, methods="standard,same_domain")
     ill = [run for run in runs if run.method == "standard" or run.tau_alpha == 0.05]
-    results.Store(tmp_path).add([row(run, accuracy=0.45, status="diverged" if run in ill else "ok") for run in runs])
+    rows = [row(run, accuracy=0.45, status="diverged" if run in ill else "ok") for run in runs]
+    for scores in (
+        *rows[0]["metrics"].values(),
+        *rows[0].get("draws", {}).values(),
+    ):  # an accuracy that could be computed all the same
+        scores["test_id"] = [0.9 for _ in scores["test_id"]] if isinstance(scores["test_id"], list) else 0.9
+    assert rows[0]["status"] == "diverged"
+    results.Store(tmp_path).add(rows)
     found = Study("main_table", "paper", seeds=1, methods="standard,same_domain")
     accuracies = found.frame.set_index("status")[list(METRICS)]
     assert (accuracies.loc["diverged"] == CHANCE).all(axis=None) and (accuracies.loc["ok"] == 0.45).all(axis=None)
     assert found.chosen[found.chosen.method == "same_domain"].tau_alpha.item() == 0.05, "better than those that ended worse"
     assert f"Runs that diverged: {len(ill)}. They count as chance" in found.counted()
+
+
+@pytest.mark.parametrize(
+    ("options", "narrowed"),
+    [
+        ({}, False),
+        ({"methods": "all", "seeds": None}, False),
+        ({"sigma": 25}, False),
+        ({"epochs": 100}, True),
+        ({"methods": "dann"}, True),
+    ],
+)
+def test_options_other_than_sigma_narrow_a_study_and_fresh_rows_are_not_its(options, narrowed):
+    found = Study("main_table", "paper", **options)
+    assert found.narrowed is narrowed
+    evidence = Evidence()
+    evidence.fresh = frame([*standard(taus=(0.1,), seeds=(1100,)), *DW])
+    assert evidence.at(50.0, shown=found).empty is narrowed and not evidence.at(50.0).empty
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Twins of the paper's tables: its rows, its columns, its numbers, ours beside them."""
 
+import dataclasses
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ from made_up import frame
 from dtcl_core.config import Run
 from dtcl_study import reported, tables
 from dtcl_study.chapter import Table
+from dtcl_study.compare import Interval
 
 
 def selected(n=3, value=lambda run, f, m: 0.7):
@@ -66,6 +69,10 @@ def test_in_table_9_the_better_of_a_methods_two_is_bold_as_in_the_paper():
     best = [sorted(twin.best(twin.reported, j)) for j in range(3)]
     assert best == [[0, 2], [1, 2], [1, 2]], "the paper's bold ones in its first two, nearest one half in the last"
     assert twin.best({(0, 0): 0.9, (2, 0): 0.5, (3, 0): 0.5}, 0) == {2, 3}, "a tie is bold twice, one alone not at all"
+    for seeds in (1, 2):
+        measured = {(i, j): Interval(0.9 - 0.1 * i, 0.8, 1.0, 2 if i != 1 else seeds) for i, j in twin.measured}
+        bold = {line for line, _ in dataclasses.replace(twin, measured=measured).table().bold if line % 2}
+        assert (1 in bold) is (seeds == 2) and 5 in bold, "two means over different seeds are not compared"
 
 
 def test_in_tables_3_to_8_the_best_of_the_whole_table_is_bold_as_in_the_paper():
