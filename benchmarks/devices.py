@@ -54,7 +54,9 @@ def stored(methods: dict[tuple[float, float], str]) -> dict[int, list[dict]]:
 
 def replaced() -> list[dict]:
     """Lines of the third comparison."""
-    before = subprocess.run(["git", "show", REPLACED], cwd=Path(__file__).parent, check=True, capture_output=True, text=True).stdout
+    before = subprocess.run(
+        ["git", "show", REPLACED], cwd=Path(__file__).parent, check=True, capture_output=True, text=True
+    ).stdout
     now = Store().rows()
     return [audit.compare_rows(row, now[row["key"]]) for row in map(json.loads, before.splitlines())]
 

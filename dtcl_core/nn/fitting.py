@@ -121,7 +121,9 @@ def _solve(x: Tensor, y: Tensor, num_domains: int, l2: float) -> tuple[Tensor, T
     center = x.mean(0)
     x = x - center
     power = torch.dot(x.flatten(), x.flatten())
-    if power > l2 * count:  # steps shrink slowly where the penalty decides less, so that a short one says less
+    if (
+        power > l2 * count or width <= 2 * num_domains
+    ):  # steps shrink slowly where the penalty decides less: a short one says less
         tolerance = tolerance / 5
     sums = x.new_zeros(num_domains, width).index_add_(0, y, x)
     weight = x.new_zeros(num_domains, width)

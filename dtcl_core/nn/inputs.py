@@ -39,7 +39,7 @@ def check_embeddings(
     """
     if not isinstance(z, Tensor):
         raise ValueError(f"{name} must be a tensor, got {type(z).__name__}.")
-    if z.dim() < 2 or not z.is_floating_point() or not z.shape[-2]:
+    if z.dim() < 2 or not z.is_floating_point() or 0 in z.shape[-2:]:
         raise ValueError(f"{name} must be floating embeddings [..., N, k], got {z.dtype} {tuple(z.shape)}.")
     if domains is not None or needed:
         check_integers("domains", domains, z.shape[-2:-1], z.shape[:-1])
@@ -54,7 +54,7 @@ def check_embeddings(
 def check_integers(name: str, value: Any, *shapes: Sequence[int], types: Sequence[torch.dtype] = INTEGERS) -> None:
     """Raise ValueError unless a value is a tensor of one of these shapes and types, and int64 can hold it."""
     if not isinstance(value, Tensor):
-        raise ValueError(f"{name} must be a tensor, got {type(value).__name__}.")
+        raise ValueError(f"{name} must be a tensor of integers, got {type(value).__name__}.")
     if value.dtype not in types or value.shape not in shapes:
         wanted = f"integers {list(shapes[0])}, one an example"
         raise ValueError(f"{name} must be {wanted}, got {value.dtype} {tuple(value.shape)}.")

@@ -3,7 +3,8 @@
 It needs ``pip install "pytorch-metric-learning<3"``. The wrappers hand on labels, not domains. Two ways give them domains:
 
 - `DistributedLossWrapper`, `CrossBatchMemory`, `MultipleLosses`: make the loss with ``packed=True``, and give
-  ``with_domains(labels, domains, num_domains)`` in place of the labels.
+  ``with_domains(labels, domains, num_domains)`` in place of the labels. Only packed losses may get these: a miner, or another loss,
+  would take one class in two domains for two classes.
 - `SelfSupervisedLoss`, which makes its own labels: set ``loss.domains = domains`` before each call.
 """
 
@@ -28,8 +29,8 @@ from ..checks import checked_choice
 from ..losses import anchor_losses, cosine_similarity
 from .candidates import Anchors, Candidates, pairs_of
 from .inputs import INTEGERS, check_domains, check_embeddings, check_integers, widened
-from .settings import Setting, Tunable
-from .weigher import HasPosterior, Weigher
+from .settings import Setting
+from .weigher import HasPosterior, Weighed, Weigher
 
 Mined = tuple[Tensor, ...] | None  # the pairs or triplets of a miner
 
@@ -58,7 +59,7 @@ def without_domains(packed: Tensor, num_domains: int) -> tuple[Tensor, Tensor]:
     return packed.div(num_domains + 1, rounding_mode="floor"), packed.remainder(num_domains + 1) - 1
 
 
-class DomainWeightedLoss(Tunable, BaseMetricLossFunction):
+class DomainWeightedLoss(Weighed, BaseMetricLossFunction):
     """Supervised contrast with the paper's temperatures; at tau_beta = 0 it is `pytorch_metric_learning.losses.SupConLoss`.
 
     Args:
@@ -72,6 +73,7 @@ class DomainWeightedLoss(Tunable, BaseMetricLossFunction):
     """
 
     settings = ("tau_alpha", "packed")
+    weigher: Weigher
 
     def __init__(
         self,
@@ -99,7 +101,7 @@ class DomainWeightedLoss(Tunable, BaseMetricLossFunction):
         return CosineSimilarity()
 
     def get_default_reducer(self) -> AvgNonZeroReducer:
-        """The mean over anchors that have a positive, as of `SupConLoss`."""
+        """The mean over anchors whose loss is not 0, as of pytorch-metric-learning's `SupConLoss`."""
         return AvgNonZeroReducer()
 
     def forward(

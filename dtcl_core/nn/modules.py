@@ -39,23 +39,19 @@ from .candidates import REDUCTIONS, Anchors, Candidates, Temperatures, across_vi
 from .inputs import check_embeddings, check_integers, check_labels, widened
 from .monitor import Seen
 from .queue import NegativeQueue
-from .settings import Setting, Tunable
-from .weigher import HasPosterior, Weigher
+from .settings import Setting
+from .weigher import HasPosterior, Weighed, Weigher
 
 NEGATIVES = ("other_view", "both_views")
 Views = Tensor | Sequence[Tensor]
 
 
-class _Contrastive(Tunable):
-    """The base of all losses: options, checks of the inputs, and the call of `candidates`.
-
-    The weigher's settings can be read and set on the loss as well.
-    """
+class _Contrastive(Weighed):
+    """The base of all losses: options, checks of the inputs, and the call of `candidates`."""
 
     settings: tuple[str, ...] = ("gather", "chunk_size", "reduction", "validate")
     own_domain = False  # whether negatives come from the anchor's own domain only
     usage = "loss(z0, z1, domains)"
-    weigher: Weigher | None
     _check: Callable[..., None]  # of the inputs of a call, in the subclasses
 
     def __init__(self, weigher: Weigher | None, gather: bool, chunk_size: int | None, reduction: str, validate: bool):
@@ -66,19 +62,6 @@ class _Contrastive(Tunable):
         self.reduction = checked_choice("reduction", reduction, REDUCTIONS)
         self.chunk_size = None if chunk_size is None else int(checked_number("chunk_size", chunk_size, 1, integer=True))
         self._seen: Seen | None = None
-
-    def _of_weigher(self, name: str) -> bool:
-        """Whether there is a weigher, and this is one of its settings."""
-        return name in Weigher.settings and self.__dict__["_modules"].get("weigher") is not None
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.weigher, name) if self._of_weigher(name) else super().__getattr__(name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if self._of_weigher(name):
-            setattr(self.weigher, name, value)
-        else:
-            super().__setattr__(name, value)
 
     @property
     def last(self) -> dict[str, float]:
@@ -121,12 +104,14 @@ class _Contrastive(Tunable):
         if not others:
             raise ValueError("z1 must be another view or several, got none.")
         self._check_given(domains)
+        if self.chunk_size is not None:
+            checked_number("chunk_size", self.chunk_size, 1, integer=True)
         check_embeddings(z0, domains, None if self.weigher is None else self.weigher.num_domains, "z0")
         for i, z in enumerate(others, 1):
             check_embeddings(z, name=f"z{i}")
             if z0.shape != z.shape:
                 raise ValueError(f"z0 and z{i} must share a shape [..., N, k], got {tuple(z0.shape)} and {tuple(z.shape)}.")
-            if z0.dtype != z.dtype:
+            if widened(z0).dtype != widened(z).dtype:
                 raise ValueError(f"z0 and z{i} must share a dtype, got {z0.dtype} and {z.dtype}.")
         if self.gather and z0.dim() != 2:
             raise ValueError(f"gather needs embeddings [N, k], got {tuple(z0.shape)}.")
@@ -135,9 +120,13 @@ class _Contrastive(Tunable):
 
     def _temperatures(self, like: Tensor) -> Temperatures:
         """The present temperatures, each asked for once a call."""
-        if self.weigher is None:
-            return Temperatures(self.now("tau", like, self.validate))
-        return self.weigher.temperatures(self.now("tau_alpha", like, self.validate), like, self.validate)
+        tau = self.now("tau" if self.weigher is None else "tau_alpha", like, self.validate)
+        found = Temperatures(tau) if self.weigher is None else self.weigher.temperatures(tau, like, self.validate)
+        for name, value in vars(found).items():
+            if isinstance(value, Tensor) and value.dim() and value.shape != like.shape[:-2]:
+                name, runs = "tau" if self.weigher is None else name, tuple(like.shape[:-2])
+                raise ValueError(f"{name} has shape {tuple(value.shape)}, but a temperature is a number, or one a run: {runs}.")
+        return found
 
     def _contrast(
         self, views: list[Tensor], domains: Tensor | None, tau: Temperatures, sides: list[tuple[Anchors, Candidates]]
@@ -286,7 +275,8 @@ class DomainWeightedInfoNCELoss(_TwoViews):
             `discriminator.same_domain_probability`.
         tau_min: lower bound of temperatures, > 0.
         discriminator: an object with `predict_proba`, such as a `LinearDiscriminator`; fit it to all embeddings once an epoch
-            ("global"). With `gather` it must be the same on all processes. One of your own is given embeddings as they are.
+            ("global"). With `gather` it must be the same on all processes. One of your own is given embeddings as they are; an `nn.Module`
+            becomes a part of the loss, so that ``loss.train()`` and ``loss.parameters()`` reach it.
             None fits a linear one on both views of each batch ("batch"); the cost is linear in N, k and N_D.
         l2: penalty of the one fitted on each batch, > 0; scikit-learn's 1 / C.
         features: what the one fitted on each batch sees of an embedding, "l2" or "raw"; see `discriminators`.

@@ -23,7 +23,8 @@ class NegativeQueue(Described):
     are buffers: they are saved with the model, move with it, and have no gradient.
 
     A large queue also holds older copies of the examples in the batch. If ``loss(z0, z1, domains, ids=indices)`` says which
-    example each row shows, older copies of an anchor's example are no negatives of it.
+    example each row shows, older copies of an anchor's example are no negatives of it. Two calls on one batch (MoCo made symmetric) need
+    `ids` too: the second finds the first's z1 in the queue. ``symmetric=True`` is something else: z1 is the anchor too, with z0 as its positive.
     """
 
     settings = ("size", "dim")

@@ -53,7 +53,7 @@ class Tunable(Described):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         _by_number[id(self)] = self  # a copy is another module
-        super().__setstate__(state | {"_number": torch.tensor(id(self)), "_kept": dict(state["_kept"])})
+        super().__setstate__(state | {"_number": torch.tensor(id(self), device="cpu"), "_kept": dict(state["_kept"])})
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in NAMES:
@@ -63,7 +63,7 @@ class Tunable(Described):
             for kind in (self._parameters, self._buffers, self._modules, self._kept):
                 kind.pop(name, None)
             if not isinstance(value, (Tensor, nn.Module)):
-                self._kept[name] = None if callable(value) else torch.tensor(value, dtype=torch.float64)
+                self._kept[name] = None if callable(value) else torch.tensor(value, dtype=torch.float64, device="cpu")
         super().__setattr__(name, value)
 
     def now(self, name: str, like: Tensor, validate: bool = True) -> float | Tensor:

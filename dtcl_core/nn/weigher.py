@@ -5,6 +5,7 @@ from __future__ import annotations
 import typing
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -99,12 +100,16 @@ class Weigher(Tunable):
         if gather:
             z, domains = processes.all_gather(z), processes.all_gather(domains)
         compiled = torch.compiler.is_compiling()
+        if validate and not compiled:
+            checked_number("l2", self.l2, 0.0, above=True)
         with torch.autocast(z.device.type, enabled=False):
             problem = seen_of(z, self.features), domains, self.num_domains, self.l2
             weight, bias = _fit_when_compiled(*problem) if compiled else outside_vmap(fitting.fit, *problem)
         single = domains.amax(-1) <= domains.masked_fill(domains < 0, self.num_domains).amin(-1)
         if validate and not compiled and bool(single.any()):
-            message = "a batch holds one domain only, from which no discriminator can be fitted; its weights are w_ij = 1 / N_D."
+            message = (
+                "a batch holds no two known domains, so that no discriminator can be fitted; its weights are w_ij = 1 / N_D."
+            )
             warnings.warn(message, stacklevel=2)  # Python shows it once
         weight, bias = weight.masked_fill(single[..., None, None], 0.0), bias.masked_fill(single[..., None], 0.0)
         return Fitted(logistic.LogisticModel(weight, bias), self.features)
@@ -115,8 +120,10 @@ class Weigher(Tunable):
             q = known.predict_proba(widened(z.detach()))
         if not isinstance(q, Tensor):
             raise ValueError(f"predict_proba of the discriminator must return a tensor, got {type(q).__name__}.")
-        if q.shape[-1] != self.num_domains:
-            raise ValueError(f"the discriminator knows {q.shape[-1]} domains, the loss {self.num_domains}.")
+        if q.shape != (*z.shape[:-1], self.num_domains):
+            raise ValueError(
+                f"predict_proba of the discriminator must return {[*z.shape[:-1], self.num_domains]}, got {[*q.shape]}."
+            )
 
         def check_sums() -> None:
             if not bool(((q.sum(-1) - 1).abs() < 1e-2).all()) or bool((q < 0).any()):
@@ -141,3 +148,22 @@ class Weigher(Tunable):
         domains = anchors.domains.expand(anchors.z.shape[:-1])[..., None]
         own = (domains == torch.arange(self.num_domains, device=domains.device)).to(anchors.z.dtype)
         return replace(anchors, belief=torch.where(domains >= 0, own, 1.0 / self.num_domains)), candidates
+
+
+class Weighed(Tunable):
+    """A loss with a weigher, or none, whose settings can be read and set on the loss as well."""
+
+    weigher: Weigher | None
+
+    def _of_weigher(self, name: str) -> bool:
+        """Whether there is a weigher, and this is one of its settings."""
+        return name in Weigher.settings and self.__dict__["_modules"].get("weigher") is not None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.weigher, name) if self._of_weigher(name) else super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._of_weigher(name):
+            setattr(self.weigher, name, value)
+        else:
+            super().__setattr__(name, value)

@@ -31,6 +31,14 @@ def test_posteriors_are_the_optimums_to_a_hundredth(count, width, domains, apart
     assert away(x, y, domains, 1.0, *fitting.fit(x, y, domains)) < fitting.TOLERANCE[x.dtype] == 1e-2
 
 
+@pytest.mark.parametrize("width", [3, 4, 6])
+def test_embeddings_of_few_dimensions_are_fitted_as_well(width):
+    torch.manual_seed(5)
+    y = torch.arange(1024) % 3
+    x = F.normalize(torch.randn(1024, width) + 2 * torch.randn(3, width)[y], dim=-1)
+    assert away(x, y, 3, 1.0, *fitting.fit(x, y, 3)) < fitting.TOLERANCE[x.dtype]
+
+
 @pytest.mark.parametrize(("l2", "scale"), [(0.01, 1.0), (1.0, 5.0), (100.0, 1.0)])
 def test_other_penalties_and_raw_embeddings_are_fitted_too(l2, scale):
     x, y = batch(240, 60, 3)

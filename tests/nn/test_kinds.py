@@ -374,7 +374,7 @@ def test_an_example_twice_in_a_batch_is_no_negative_of_itself(batch, name):
     for wrong, message in (
         (ids[:3], r"ids must be integers \[8\]"),
         (ids.double(), "ids must be integers"),
-        ([0], "ids must be a tensor"),
+        ([0], "ids must be a tensor of integers"),
     ):
         with pytest.raises(ValueError, match=message):
             made(name)(z0, z1, ids=wrong)

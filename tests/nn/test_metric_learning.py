@@ -117,7 +117,10 @@ def test_labels_that_carry_domains_are_kept_or_refused():
     zeros = torch.zeros(3, dtype=torch.long)
     large = torch.tensor([2**30, 2**30 + 1, -5], dtype=torch.int32)
     assert without_domains(with_domains(large, zeros, 3), 3)[0].equal(large.long())
-    for labels, message in ((torch.tensor([2**62] * 3), "to carry 3 domains"), ([0, 1, 2], "labels must be a tensor, got list")):
+    for labels, message in (
+        (torch.tensor([2**62] * 3), "to carry 3 domains"),
+        ([0, 1, 2], "labels must be a tensor of integers, got list"),
+    ):
         with pytest.raises(ValueError, match=message):
             with_domains(labels, zeros, 3)
 
@@ -129,11 +132,21 @@ def test_self_supervision_takes_the_domains_that_are_set(batch):
     loss_fn.domains = domains
     expected = DomainWeightedInfoNCELoss(0.2, 0.3, num_domains=D, negatives="both_views")(z[:N], z[N:], domains)
     torch.testing.assert_close(wrapped(z[:N], z[N:]), expected)
-    with pytest.raises(ValueError, match="domains must be a tensor, got NoneType"):
+    with pytest.raises(ValueError, match="domains must be a tensor of integers, got NoneType"):
         wrapped(z[:N], z[N:])  # they are those of one call
     loss_fn.domains = domains
     expected = DomainWeightedInfoNCELoss(0.2, 0.3, num_domains=D)(z[:N], z[N:], domains)
     torch.testing.assert_close(SelfSupervisedLoss(loss_fn, symmetric=False)(z[:N], z[N:]), expected)
+
+
+def test_the_weighers_settings_can_be_set_on_the_loss(batch):
+    z, labels, domains = batch
+    loss = loss_of()
+    loss.tau_beta = 0.0
+    assert loss.weigher.tau_beta == loss.tau_beta == 0.0
+    torch.testing.assert_close(
+        loss(z, labels, domains=domains), DomainWeightedLoss(0.2, 0.0, num_domains=D)(z, labels, domains=domains)
+    )
 
 
 def test_mistakes_are_answered_by_one_sentence(batch):

@@ -495,6 +495,30 @@ class Answering:
         return self.answer
 
 
+class Fixed:
+    """A discriminator that always says the same."""
+
+    def __init__(self, posterior):
+        self.predict_proba = lambda z: posterior
+
+
+def changed(loss, **options):
+    """A loss whose options are set after it was made."""
+    for name, value in options.items():
+        setattr(loss, name, value)
+    return loss
+
+
+def test_views_of_different_precision_below_float32_are_widened():
+    assert torch.equal(InfoNCELoss()(Z.bfloat16(), Z), InfoNCELoss()(Z.bfloat16().float(), Z))
+
+
+def test_a_loss_made_for_no_device_compiles_like_any_other():
+    with torch.device("meta"):
+        loss = InfoNCELoss(0.2)
+    assert torch.allclose(torch.compile(loss, backend="aot_eager")(Z, Z.roll(1, 1)), InfoNCELoss(0.2)(Z, Z.roll(1, 1)))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -524,7 +548,15 @@ class Answering:
         (lambda: InfoNCELoss()(Z, Z, queue=NegativeQueue(3, 5)), "the queue holds embeddings of 5 dimensions, z0 has 4"),
         (lambda: NegativeQueue(3, 4).push(HOLED, DOMAINS), r"z holds NaN or infinite values \(as torch.float32\); they would stay"),
         (lambda: DomainWeightedInfoNCELoss(num_domains=3, discriminator=LinearDiscriminator(2).fit(Z, DOMAINS))(Z, Z, DOMAINS),
-         "the discriminator knows 2 domains, the loss 3"),
+         r"predict_proba of the discriminator must return \[6, 3\], got \[6, 2\]"),
+        (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=Fixed(torch.full((1, 2), 0.5)))(Z, Z, DOMAINS),
+         r"must return \[6, 2\], got \[1, 2\]"),
+        (lambda: InfoNCELoss(torch.full((6,), 0.1))(Z, Z), r"tau has shape \(6,\), but a temperature is a number, or one a run: \(\)"),
+        (lambda: DomainWeightedInfoNCELoss(0.1, torch.full((3,), 0.1), num_domains=2)(Z[None], Z[None], DOMAINS),
+         r"tau_beta has shape \(3,\), .* one a run: \(1,\)"),
+        (lambda: InfoNCELoss()(Z[:, :0], Z[:, :0]), "z0 must be floating embeddings"),
+        (lambda: changed(DomainWeightedInfoNCELoss(num_domains=2), l2=0)(Z, Z, DOMAINS), "l2 must be a number > 0, got 0"),
+        (lambda: changed(InfoNCELoss(), chunk_size=-3)(Z, Z), "chunk_size must be an integer >= 1, got -3"),
         (lambda: MMDPenalty(2)(Z, DOMAINS + 1), r"domains must be in 0 \.\.\. 1"),
         (lambda: DomainAdversary(4, 2)(HOLED, DOMAINS), "z holds NaN"),
         (lambda: DomainAdversary(4, 2, schedule="linear"), "schedule must be one of 'constant', 'ganin'"),
@@ -534,8 +566,8 @@ class Answering:
         (lambda: InfoNCELoss(symmetric="no"), "symmetric must be one of True, False, got 'no'"),
         (lambda: InfoNCELoss(gather=1), "gather must be one of True, False, got 1"),
         (lambda: InfoNCELoss()(Z.numpy(), Z.numpy()), "z0 must be a tensor, got ndarray"),
-        (lambda: WEIGHTED(Z, Z, DOMAINS.tolist()), "domains must be a tensor, got list"),
-        (lambda: SupConLoss()(Z, Z, None), "labels must be a tensor, got NoneType"),
+        (lambda: WEIGHTED(Z, Z, DOMAINS.tolist()), "domains must be a tensor of integers, got list"),
+        (lambda: SupConLoss()(Z, Z, None), "labels must be a tensor of integers, got NoneType"),
         (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=3), r"an object with predict_proba\(z\), got 3"),
         (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=LinearDiscriminator), r"must be an object with predict_proba"),
         (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=LogisticRegression().fit(Z, DOMAINS))(Z, Z, DOMAINS),
@@ -555,13 +587,13 @@ class Answering:
         (lambda: DomainAdversary(4, 2, schedule="ganin")(Z, DOMAINS), 'schedule="ganin" needs progress'),
         (lambda: NegativeQueue(3, 4).push(Z.tolist(), DOMAINS), "z must be a tensor, got list"),
         (lambda: NegativeQueue(3, 4).half().push(Z * 1e6, DOMAINS), r"z holds NaN or infinite values \(as torch.float16\)"),
-        (lambda: LinearDiscriminator(2).fit(Z, None), "domains must be a tensor, got NoneType"),
+        (lambda: LinearDiscriminator(2).fit(Z, None), "domains must be a tensor of integers, got NoneType"),
         (lambda: LinearDiscriminator(2).fit(Z, DOMAINS).predict(Z[:, :3]), r"z must be embeddings \[\.\.\., N, 4\]"),
         (lambda: LinearDiscriminator(2).fit(Z, DOMAINS).score(Z, DOMAINS[:5]), r"domains must be integers \[6\]"),
-        (lambda: MMDPenalty(2)(Z, None), "domains must be a tensor, got NoneType"),
+        (lambda: MMDPenalty(2)(Z, None), "domains must be a tensor of integers, got NoneType"),
         (lambda: MMDPenalty(2, 1.0), "bandwidths must be one or more numbers, got 1.0"),
         (lambda: MMDPenalty(2, ()), "bandwidths must be one or more numbers"),
-        (lambda: DomainAdversary(4, 2)(Z, None), "domains must be a tensor, got NoneType"),
+        (lambda: DomainAdversary(4, 2)(Z, None), "domains must be a tensor of integers, got NoneType"),
         (lambda: DomainAdversary(5, 2)(Z, DOMAINS), r"z must have 5 dimensions, got \(6, 4\)"),
         (lambda: DomainAdversary(4, 2)(Z, DOMAINS, progress=-5), "progress must be a number >= 0 and <= 1, got -5"),
         (lambda: DomainAdversary(4, 2)(Z, DOMAINS, progress=float("nan")), "progress must be a number"),
