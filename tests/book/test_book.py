@@ -230,12 +230,18 @@ def test_the_front_page_and_the_readme_give_the_answer_of_a_judged_study(whole_s
 
 
 @pytest.mark.parametrize(
-    ("parameters", "told"), [({"sigma": 25}, "Here sigma is 25, with 1 %"), ({"label_fraction": 0.1}, "sigma is 50, with 10 %")]
+    ("parameters", "told"),
+    [
+        ({"sigma": 25}, "Here sigma is 25, with 1 %"),
+        ({"label_fraction": 0.1}, "sigma is 50, with 10 %"),
+        ({"seeds": 2, "methods": "standard,dw_pairs"}, "The parameters of this page ask for others."),
+    ],
 )
 def test_the_answer_of_table_1_stands_above_its_own_rows_alone(parameters, told, whole_store, tmp_path, monkeypatch):
     whole_study.settled(monkeypatch.setattr)
     printed, _ = perform(ROOT / "book/main_table.ipynb", tmp_path, monkeypatch, results=whole_store, **parameters)
     assert told in printed and "onfirmed" not in printed
+    assert ("mean over 2 seeds" in printed) is ("seeds" in parameters), "fresh seeds are not these"
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda p: p.stem)
