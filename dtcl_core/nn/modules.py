@@ -122,9 +122,11 @@ class _Contrastive(Weighed):
         """The present temperatures, each asked for once a call."""
         tau = self.now("tau" if self.weigher is None else "tau_alpha", like, self.validate)
         found = Temperatures(tau) if self.weigher is None else self.weigher.temperatures(tau, like, self.validate)
+        runs = tuple(like.shape[:-2])
         for name, value in vars(found).items():
-            if isinstance(value, Tensor) and value.dim() and value.shape != like.shape[:-2]:
-                name, runs = "tau" if self.weigher is None else name, tuple(like.shape[:-2])
+            shape = value.shape if isinstance(value, Tensor) else ()
+            if len(shape) > len(runs) or any(n not in (1, r) for n, r in zip(reversed(shape), reversed(runs))):
+                name = "tau" if self.weigher is None else name
                 raise ValueError(f"{name} has shape {tuple(value.shape)}, but a temperature is a number, or one a run: {runs}.")
         return found
 
