@@ -154,7 +154,7 @@ def strategies(frame: pd.DataFrame, metrics: Sequence[str]) -> pd.DataFrame:
     }
     parts = [leave_one_seed_out(rows.assign(validation=values)).assign(way=way) for way, values in score.items()]
     found = in_order(pd.concat(parts, ignore_index=True))
-    return found[[*CONTEXT, "way", "seed", *metrics]]
+    return found[[*CONTEXT, "way", "seed", *(m for m in metrics if m != "validation")]]
 
 
 def named(configuration: Iterable[float | None]) -> str:
