@@ -65,7 +65,7 @@ class Study:
         self.preset = checked_choice("preset", preset, tuple(PRESETS))
         name = checked_choice("experiment", experiment, tuple(REGISTRY))
         self.runs: list[Run] = REGISTRY[name].runs(preset, **options)
-        self.narrowed = any(value not in (None, "all") for name, value in options.items() if name != "sigma")
+        self.narrowed = set(self.runs) != set(REGISTRY[name].runs(preset, sigma=options.get("sigma")))
         if save is not None:
             if not (isinstance(save, str) and save):
                 raise ValueError(f"save must be the name of a folder, got {save!r}.")
