@@ -1,4 +1,4 @@
-"""A fast linear classifier of domains, fitted to each batch: the objective of `logistic`, solved to about a hundredth.
+"""A fast linear classifier of domains, fitted to each batch: the objective of `logistic`, solved to within a hundredth.
 
 The optimum lies in the span of the examples, and most of it in the span of the domains' means, which has few dimensions. The
 problem is solved there first, by limited-memory BFGS. The gradient outside of this span gives further directions, one a
@@ -17,8 +17,8 @@ from torch.nn import functional as F
 
 from .. import logistic
 
-# A step that moves no posterior by more is the last one. An error of 0.01 in w_ij moves a temperature by 0.01 tau_beta.
-TOLERANCE = {torch.float32: 1e-2, torch.float64: 1e-9}
+# A step that moves no posterior by more is the last one. Posteriors are then off by two or three times as much at most.
+TOLERANCE = {torch.float32: 3e-3, torch.float64: 1e-9}
 LAST_ROUND = 3  # tolerances that the step outside of the span may move; it leaves about a tenth of what it moved
 ROUNDS, ITERATIONS, HISTORY = 4, 200, 3
 SMALLEST = 1e-35  # posterior; smaller ones would be denormal numbers, which are slow
@@ -121,9 +121,7 @@ def _solve(x: Tensor, y: Tensor, num_domains: int, l2: float) -> tuple[Tensor, T
     center = x.mean(0)
     x = x - center
     power = torch.dot(x.flatten(), x.flatten())
-    if (
-        power > l2 * count or width <= 2 * num_domains
-    ):  # steps shrink slowly where the penalty decides less: a short one says less
+    if power > l2 * count or width <= 2 * num_domains:  # there, steps may shrink slowly, so that a short one says less
         tolerance = tolerance / 5
     sums = x.new_zeros(num_domains, width).index_add_(0, y, x)
     weight = x.new_zeros(num_domains, width)
@@ -156,9 +154,9 @@ def _solve(x: Tensor, y: Tensor, num_domains: int, l2: float) -> tuple[Tensor, T
 
 @torch.no_grad()
 def fit(x: Tensor, y: Tensor, num_domains: int, l2: float = 1.0) -> tuple[Tensor, Tensor]:
-    """A linear classifier of the domains of each batch, whose posteriors are the optimum's to about `TOLERANCE`.
+    """A linear classifier of the domains of each batch, whose posteriors are the optimum's to within 0.01 in float32.
 
-    In 432 problems in float32 the largest error was 0.013; nine of ten errors were below 0.005.
+    In 672 problems (l2 = 1, 2 to 12 domains, 3 to 128 dimensions) the largest error was 0.006; nine of ten were below 0.002.
 
     Args:
         x: [..., M, k] features in float32 or float64; no gradient flows through the fit.

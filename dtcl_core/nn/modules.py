@@ -8,7 +8,7 @@ and a negative number, such as -1, is an unknown domain. Domains, labels and ids
 
 **Temperatures** are read at each call, and can be set later: ``loss.tau = 0.2``. One is a number, a tensor (an `nn.Parameter` is
 learned), a module that gives one, such as a `LearnedTemperature`, which stays positive, or a schedule: a function without
-arguments. With leading dimensions [R], a tensor has a value for each run. A compiled loss takes new values without compiling
+arguments. For embeddings [R, N, k], a tensor [R] has a value for each run. A compiled loss takes new values without compiling
 anew; its schedules must return numbers. Processes learn different temperatures (and weights of a `DomainAdversary`), unless
 `DistributedDataParallel` wraps the loss too, or the gradients are averaged in another way.
 
@@ -120,15 +120,9 @@ class _Contrastive(Weighed):
 
     def _temperatures(self, like: Tensor) -> Temperatures:
         """The present temperatures, each asked for once a call."""
-        tau = self.now("tau" if self.weigher is None else "tau_alpha", like, self.validate)
-        found = Temperatures(tau) if self.weigher is None else self.weigher.temperatures(tau, like, self.validate)
-        runs = tuple(like.shape[:-2])
-        for name, value in vars(found).items():
-            shape = value.shape if isinstance(value, Tensor) else ()
-            if len(shape) > len(runs) or any(n not in (1, r) for n, r in zip(reversed(shape), reversed(runs))):
-                name = "tau" if self.weigher is None else name
-                raise ValueError(f"{name} has shape {tuple(value.shape)}, but a temperature is a number, or one a run: {runs}.")
-        return found
+        if self.weigher is None:
+            return Temperatures(self.now("tau", like, self.validate))
+        return self.weigher.temperatures(self.now("tau_alpha", like, self.validate), like, self.validate)
 
     def _contrast(
         self, views: list[Tensor], domains: Tensor | None, tau: Temperatures, sides: list[tuple[Anchors, Candidates]]

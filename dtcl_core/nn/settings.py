@@ -71,11 +71,12 @@ class Tunable(Described):
 
         Args:
             name: one of `NAMES`.
-            like: a tensor is returned in its dtype and on its device.
+            like: a tensor is returned in its dtype and on its device. All of its dimensions but the last two are runs.
             validate: whether a tensor is checked, which reads from the device; else, and if compiled, a refused value is NaN.
 
         Raises:
-            ValueError: for a value that is not positive, or below zero where zero is accepted.
+            ValueError: for a value that is not positive, or below zero where zero is accepted, or for a temperature that does not have one
+                value, or one a run.
         """
         compiling = torch.compiler.is_compiling()
         if compiling and name in self._kept:
@@ -91,6 +92,10 @@ class Tunable(Described):
         elif not outside_vmap(bool, accepted.all()):
             bound = ">= 0" if name in MAY_BE_ZERO else "> 0 (`LearnedTemperature` cannot be other)"
             raise ValueError(f"{name} must be {bound}, got {value.detach().flatten().tolist()}.")
+        if value.numel() > 1 and name != "lambda_":  # that of a penalty makes its runs itself
+            runs = tuple(like.shape[:-2])
+            if value.dim() > len(runs) or any(n not in (1, r) for n, r in zip(reversed(value.shape), reversed(runs))):
+                raise ValueError(f"{name} has shape {tuple(value.shape)}, but a temperature is a number, or one a run: {runs}.")
         return (value.reshape(()) if value.numel() == 1 else value).to(like)
 
 

@@ -65,10 +65,13 @@ class Weigher(Tunable):
         self.tau_min = tau_min
         self.num_domains = int(checked_number("num_domains", num_domains, 2, integer=True))
         self.weighting = checked_choice("weighting", weighting, WEIGHTINGS)
-        self.l2 = float(checked_number("l2", l2, 0.0, above=True))
+        self.l2 = l2
         self.features = checked_choice("features", features, FEATURES)
         self.discriminator = discriminator
         self._check_discriminator()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, float(checked_number(name, value, 0.0, above=True)) if name == "l2" else value)
 
     def _check_discriminator(self) -> None:
         """Raise ValueError unless the discriminator, which may be set at any time, has predict_proba."""
@@ -100,8 +103,6 @@ class Weigher(Tunable):
         if gather:
             z, domains = processes.all_gather(z), processes.all_gather(domains)
         compiled = torch.compiler.is_compiling()
-        if validate and not compiled:
-            checked_number("l2", self.l2, 0.0, above=True)
         with torch.autocast(z.device.type, enabled=False):
             problem = seen_of(z, self.features), domains, self.num_domains, self.l2
             weight, bias = _fit_when_compiled(*problem) if compiled else outside_vmap(fitting.fit, *problem)

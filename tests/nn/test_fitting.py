@@ -28,22 +28,23 @@ def away(x, y, domains, l2, weight, bias):
 def test_posteriors_are_the_optimums_to_a_hundredth(count, width, domains, apart):
     x, y = batch(count, width, domains, apart)
     x = F.normalize(x, dim=-1)
-    assert away(x, y, domains, 1.0, *fitting.fit(x, y, domains)) < fitting.TOLERANCE[x.dtype] == 1e-2
+    assert away(x, y, domains, 1.0, *fitting.fit(x, y, domains)) < 1e-2
 
 
-@pytest.mark.parametrize("width", [3, 4, 6])
-def test_embeddings_of_few_dimensions_are_fitted_as_well(width):
-    torch.manual_seed(5)
-    y = torch.arange(1024) % 3
-    x = F.normalize(torch.randn(1024, width) + 2 * torch.randn(3, width)[y], dim=-1)
-    assert away(x, y, 3, 1.0, *fitting.fit(x, y, 3)) < fitting.TOLERANCE[x.dtype]
+@pytest.mark.parametrize(("domains", "width", "apart", "seed"), [(3, 3, 2, 5), (2, 7, 1, 1), (12, 96, 2, 3), (12, 128, 2, 1)])
+def test_domains_are_told_to_a_hundredth_where_a_short_step_says_little(domains, width, apart, seed):
+    """Where solvers stopped at steps of a hundredth, posteriors were off by 0.02 to 0.1."""
+    torch.manual_seed(seed)
+    y = torch.arange(1024) % domains
+    x = F.normalize(torch.randn(1024, width) + apart * torch.randn(domains, width)[y], dim=-1)
+    assert away(x, y, domains, 1.0, *fitting.fit(x, y, domains)) < 1e-2
 
 
 @pytest.mark.parametrize(("l2", "scale"), [(0.01, 1.0), (1.0, 5.0), (100.0, 1.0)])
 def test_other_penalties_and_raw_embeddings_are_fitted_too(l2, scale):
     x, y = batch(240, 60, 3)
     x = scale * x / x.norm(dim=-1).mean()
-    assert away(x, y, 3, l2, *fitting.fit(x, y, 3, l2)) < fitting.TOLERANCE[x.dtype]
+    assert away(x, y, 3, l2, *fitting.fit(x, y, 3, l2)) < 1e-2
 
 
 def test_an_accelerator_goes_on_until_it_has_converged(monkeypatch):

@@ -156,6 +156,11 @@ def test_mistakes_are_answered_by_one_sentence(batch):
         (lambda: loss_of()(z, labels, domains=domains[:3]), "domains must be integers"),
         (lambda: loss_of()(z, labels, domains=domains + 1), "domains must be in 0"),
         (lambda: loss_of(weighting="both"), "weighting must be one of"),
+        (lambda: setattr(loss_of(), "l2", -1.0), "l2 must be a number > 0, got -1.0"),
+        (
+            lambda: DomainWeightedLoss(torch.full((2 * N,), 0.1), num_domains=D)(z, labels, domains=domains),
+            r"tau_alpha has shape \(40,\)",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             call()
