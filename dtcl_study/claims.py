@@ -79,7 +79,7 @@ class Evidence:
         return study.frame[np.array([at in whole for at in zip(study.frame.sigma, kinds)], dtype=bool)].reset_index(drop=True)
 
     def at(self, sigma: float, label_fraction: float | None = None, shown: Study | None = None) -> pd.DataFrame:
-        """Fresh rows at a spread, without those of batch-level discriminators; None: at all label fractions. None if `shown` is narrowed."""
+        """Fresh rows at a spread, without those of batch-level discriminators; None: at all label fractions. No row if `shown` is narrowed."""
         rows = self.fresh[:0] if shown is not None and shown.narrowed else self.fresh
         rows = rows[(rows.sigma == sigma) & (rows.discriminator != "batch")]
         return rows if label_fraction is None else rows[rows.label_fraction == label_fraction]

@@ -107,8 +107,9 @@ class Study:
 
     @property
     def progress(self) -> str:
-        """How many of the seeds asked for are complete, in the grid with the fewest: "2 of 5 seeds"."""
-        return f"{self.complete_seeds} of {len({run.seed for run in self.runs})} seeds"
+        """How many of the seeds asked for are complete, in the grid with the smallest share: "2 of 5 seeds"."""
+        shares = [(self.counts[name] / len(asked), self.counts[name], len(asked)) for name, asked in grids(self.runs).items()]
+        return "{1} of {2} seeds".format(*min(shares, default=(0, 0, 0)))
 
     @cached_property
     def counts(self) -> dict[tuple[float, str | None], int]:

@@ -15,16 +15,14 @@ from dtcl_core.results import Store
 from dtcl_core.traces import BINS, Trace
 from dtcl_study import experiments, left_open, reported
 from dtcl_study.experiments import DOMAIN, ORACLE, PROPOSED, REGISTRY
+from dtcl_study.study import shares
 
 CONFIGURATIONS = {
     "standard": {"tau_alpha": 0.1}, "same_domain": {"tau_alpha": 0.1}, "mmd": {"tau_alpha": 0.1, "lambda_": 5.0},
     "dann": {"tau_alpha": 0.1, "lambda_": 1.0}, "dw_negatives": {"tau_alpha": 0.075, "tau_beta": 0.5},
     "dw_pairs": {"tau_alpha": 0.175, "tau_beta": 1.0}, "color_jitter": {"tau_alpha": 0.1},
 }  # fmt: skip
-PARTS = {  # what `dtcl run` trains of each experiment before the last part
-    "main_table": {}, "fresh": {}, "projector_head": {}, "sigma_ablation": {"sigma": [0, 25, 75, 150], "seeds": 1},
-    "global_vs_batch": {"sigma": 50}, "choices": {}, "weight_outside": {}, "other_temperatures": {}, "left_open": {},
-}  # fmt: skip
+LAST = ("sigma_ablation", "global_vs_batch")  # the parts that are not there yet: further seeds and spreads
 TOLD = {(line.method, line.metric): line.value for line in reported.load("table_1_main").itertuples()}
 PROVENANCE = {
     "sources": "0" * 12,
@@ -116,8 +114,8 @@ def trace(run):
 def write(folder):
     """Write the store; what `settled` patches must be patched already."""
     store, runs = Store(folder), {}
-    for name, options in PARTS.items():
-        runs |= {run.key: run for run in REGISTRY[name].runs("paper", **options)}
+    for part in shares(store, ()):
+        runs |= {run.key: run for run in part.runs if part.name not in LAST}
     store.add([row(run) for run in runs.values()])
     for run in REGISTRY["effective_temperature"].runs("paper"):
         store.add_trace(trace(run))

@@ -30,6 +30,14 @@ def test_each_sigma_and_kind_of_discriminator_is_a_grid_of_its_own():
     assert set(zip(found.discriminator, found.seed)) == {("global", 0), ("global", 1), ("global", 2), ("batch", 0)}
 
 
+def test_progress_is_of_the_grid_with_the_smallest_share():
+    runs = [*standard(taus=(0.1,), seeds=range(5)), *standard(taus=(0.1,), seeds=range(2), sigma=25.0)]
+    for there, told in ((runs, "2 of 2 seeds"), (runs[1:], "4 of 5 seeds"), (runs[:-1], "1 of 2 seeds"), ([], "0 of 2 seeds")):
+        found = Study("main_table", "smoke", quiet=True)
+        found.runs, found.frame = runs, frame(runs).iloc[:0] if not there else frame(there)
+        assert found.progress == told
+
+
 def test_a_method_without_a_discriminator_is_part_of_the_grid_beside_it():
     runs = [*standard(taus=(0.1,), seeds=range(2)), *(r for r in DW if r.discriminator == "global" and r.seed < 2)]
     found = study.complete(runs, frame([r for r in runs if (r.method, r.seed) != ("standard", 1)]))
