@@ -111,6 +111,7 @@ class Twin:
         small: dict[tuple[int, str], str] = {}
         means = {place: interval.mean for place, interval in self.measured.items()}
         heads = [column.head or column.label for column in self.columns]
+        mixed = len({interval.n for interval in self.measured.values()} - {0}) > 1
         for i, line in enumerate(self.lines):
             others = [k for k, other in enumerate(self.lines) if line.group and other.group == line.group]
             above, below = {first: line.label + line.mark, " ": "reported"}, {first: "", " ": "measured"}
@@ -118,14 +119,12 @@ class Twin:
                 told, ours = self.reported.get((i, j)), self.measured[i, j]
                 above[head] = "–" if told is None else f"{told:.3f}"
                 below[head] = f"{ours.mean:.3f}" if ours.n else "–"
-                if ours.n > 1:
-                    small[2 * i + 1, head] = f"{ours.low:.3f}–{ours.high:.3f}"
+                ends = [f"{ours.low:.3f}–{ours.high:.3f}"] * (ours.n > 1) + [f"n {ours.n}"] * (mixed and ours.n > 0)
+                if ends:
+                    small[2 * i + 1, head] = ", ".join(ends)
                 bold |= {(2 * i, head)} if i in self.best(self.reported, j) else set()
-                bold |= (
-                    {(2 * i + 1, head)}
-                    if i in self.best(means, j) and len({self.measured[k, j].n for k in others}) < 2
-                    else set()
-                )
+                alike = len({self.measured[k, j].n for k in others}) < 2
+                bold |= {(2 * i + 1, head)} if alike and i in self.best(means, j) else set()
             records += [above, below]
         most = max((i.n for i in self.measured.values()), default=0)
         how = (
@@ -213,16 +212,17 @@ def temperature_table(number: int, rows: pd.DataFrame) -> Twin:
     return replace(twin(caption, lines, columns, mine, paper[paper.method == method]), whole=True)
 
 
-def table_9(rows: pd.DataFrame, sigmas: Sequence[float] = SIGMAS, metrics: Sequence[str] = ACCURACIES) -> Twin:
-    """Table 9: two methods, each with two kinds of discriminator, by three accuracies at five spreads."""
+def table_9(rows: pd.DataFrame, sigmas: Sequence[float] = SIGMAS) -> Twin:
+    """Table 9: two methods, each with two kinds of discriminator, by three accuracies at five spreads, or at some of them."""
     lines = [
         Line(f"{title(m)}, {'global' if kind == 'global' else 'batch-level'}", {"method": m, "discriminator": kind}, m)
         for m in PROPOSED
         for kind in ("global", "batch")
     ]
     where = {"label_fraction": 0.01}
-    columns = [Column(f"{SHORT[m]}, sigma {s:g}", m, {**where, "sigma": s}) for m in metrics for s in sigmas]
-    caption = at_one_percent(metrics[0]) if len(metrics) == 1 else "Accuracy by discriminator and spread, 1 % of the labels."
+    spread = "sigma {:g}, ".format if len(sigmas) > 1 else lambda sigma: ""
+    columns = [Column(spread(s) + SHORT[m], m, {**where, "sigma": s}) for s in sigmas for m in ACCURACIES]
+    caption = f"Sigma {', '.join(f'{s:g}' for s in sigmas)}, 1 % of the labels."
     return twin(caption, lines, columns, rows, reported.load("table_9_global_vs_batch"))
 
 
