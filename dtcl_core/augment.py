@@ -131,7 +131,7 @@ def _blend(images: torch.Tensor, other: torch.Tensor | float, factor: torch.Tens
 
 
 def adjust_brightness(images: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    """Blend images [..., 3, H, W] with black; factor [...] is at least 0, and 1 changes nothing."""
+    """Blend images [..., 3, H, W] with black; factor [...] is at least 0. The result is cut to [0, 1]; 1 changes no more."""
     return _blend(images, 0.0, factor)
 
 
@@ -172,7 +172,7 @@ def random_color_jitter(
     """Draw the parameters of torchvision's `ColorJitter` for each image; an image is jittered with the given probability.
 
     `strengths` s are of brightness, contrast, saturation (factors uniform on [max(0, 1 - s), 1 + s]) and hue (shift uniform on [-s, s]).
-    Returns factors, float32 [count, 4] (1, 1, 1, 0 where an image is left alone), and order, int64 [count, 4]: entry [b, p] is the
+    Returns factors, float32 [count, 4] (1, 1, 1, 0 where an image is only cut to [0, 1]), and order, int64 [count, 4]: entry [b, p] is the
     operation (its index in `JITTER_OPERATIONS`) applied p-th to image b.
     """
     u = keyed.uniform((5, count), *key, "factor")
@@ -201,7 +201,7 @@ def jitter_places(order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def color_jitter(
     images: torch.Tensor, factors: torch.Tensor, places: torch.Tensor | np.ndarray, counts: np.ndarray
 ) -> torch.Tensor:
-    """Apply the four operations to images [B, 3, H, W] in [0, 1], each with its own factors [B, 4] and in its own order.
+    """Apply the four operations to images [B, 3, H, W], which the first three cut to [0, 1], each with its own factors [B, 4] and in its own order.
 
     `places` and `counts` are what `jitter_places` returns; `places` may be a tensor. Returns [B, 3, H, W].
     """

@@ -45,7 +45,7 @@ def choice(*accepted: Any, **metadata: Any) -> Any:
 def number(
     default: Any, low: float = 0.0, high: float = math.inf, above: bool = False, integer: bool = False, **metadata: Any
 ) -> Any:
-    """A field that takes a number in [low, high] (in (low, high] if `above`), and None if that is the default."""
+    """A field that takes a number in [low, high] (in (low, high] if `above`), and None if that is the default; whole numbers if the default is."""
     spec: dict[str, Any] = {"low": low, "high": high, "above": above, "integer": integer or isinstance(default, int)}
     optional = default is None
     check = lambda name, value: None if optional and value is None else checked_number(name, value, **spec)
@@ -176,7 +176,7 @@ class Protocol(Checked):
     discriminator_learning_rate: float = number(0.01, above=True)
     # open: scikit-learn's default penalty (l2 = 1/C = 1); with Adam the steps limit how sharp w is, too.
     discriminator_l2: float = number(1.0, above=True)
-    # open, chosen by the rule: clean images in evaluation mode, the embedding that the probes see, or views in training mode.
+    # open, chosen by the rule: clean images in evaluation mode, as the probes see (but after a head), or views in training mode.
     discriminator_inputs: str = choice("clean", "augmented")
     discriminator_mode: str = choice("eval", "train")
     # open: the embedding is used as it is.
@@ -266,7 +266,7 @@ class Run(Checked):
         lambda_: strength, >= 0, for the methods that use it: MMD, DANN, MACL and iSogCLR.
         sigma: standard deviation of the colours in a domain, >= 0.
         seed: seed of data and initial weights, an integer >= 0.
-        discriminator: "global" (default) or "batch"; domain-weighted methods only.
+        discriminator: "global" (default) or "batch", for methods that weight by domain (dw_outside too); None for others.
         projector, projector_dim: None, "linear" or "mlp", and the projector's output dimension.
         protocol: what the study holds fixed.
         replicate: tells repeated trainings of the same run apart, 0 for the first; they differ by rounding alone.

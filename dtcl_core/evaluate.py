@@ -59,7 +59,7 @@ def probe_metrics(
         num_domains: number of training domains.
 
     Returns:
-        For each subset, each of `METRICS` as a fraction correct [R]; NaN for a run whose embeddings are not all finite.
+        For each subset, each of `METRICS` as a fraction correct [R]; NaN where the classified embeddings are not all finite.
     """
     features = probe_features(embeddings, protocol.probe_features)
     everything = torch.arange(labels["train"].shape[1], device=labels["train"].device).expand_as(labels["train"])
@@ -109,7 +109,7 @@ def measure(stack: Stack, runs: Sequence[Run] | None = None) -> dict[str, Draws]
 
     Returns:
         For each `run.key`, a dict from label fraction ("0.01", "0.1", "1.0") to a dict from metric (`METRICS`) to a list of fractions
-        correct, one for each draw (`Protocol.label_draws`; one at "1.0"). None where embeddings are not all finite.
+        correct, one for each draw (`Protocol.label_draws`; one at "1.0"). None where the classified embeddings are not all finite.
     """
     runs = stack.runs if runs is None else list(runs)
     place = {run.training: r for r, run in enumerate(stack.runs)}

@@ -227,7 +227,7 @@ def fit(
             float32, cost linear in C and k).
 
     Raises:
-        ValueError: if l2 <= 0, num_classes < 2, the shapes do not agree, the solver is unknown, or "lbfgs" is given `steps`.
+        ValueError: if l2 <= 0, num_classes < 2, x and y differ in N, the solver is unknown, or "lbfgs" is given `steps`.
     """
     if not l2 > 0:
         raise ValueError(f"l2 must be > 0 (separable classes have no optimum without it), got {l2!r}.")

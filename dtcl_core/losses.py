@@ -27,7 +27,7 @@ def _check_views(z: Tensor, z_pos: Tensor, positive: Tensor | None) -> None:
 
 
 def _check_positive(name: str, value: float | Tensor) -> None:
-    # The values of tensors are checked in `config.Run`; reading them here would stall a GPU.
+    # Tensors are checked where they are set, by `config.Run` or `nn.settings`; reading them here would stall a GPU.
     if not isinstance(value, Tensor) and not value > 0:
         raise ValueError(f"{name} must be > 0, got {value!r}.")
 
@@ -141,7 +141,7 @@ def info_nce(
         [...] mean over the anchors that have a positive, in nats.
 
     Raises:
-        ValueError: if the shapes do not agree or a plain number for `tau` is not positive.
+        ValueError: if the shapes but `anchor_tau`'s do not agree, or a plain number for `tau` is not positive.
 
     >>> z = torch.eye(4)
     >>> info_nce(z, z, tau=1.0)  # three orthogonal negatives: log(1 + 3 / e)
@@ -190,7 +190,7 @@ def pair_temperature(
         w: [..., N, M] probability that the examples of a pair share a domain, in [0, 1].
         tau_alpha: base temperature, > 0, a number or [...].
         tau_beta: strength of the effect of w, >= 0, a number or [...].
-        tau_min: lower bound, > 0, a number.
+        tau_min: lower bound, > 0, a number, or a tensor that broadcasts against w: [R, 1, 1] for R runs.
         num_domains: N_D, the number of training domains, at least 1.
 
     Raises:
@@ -319,7 +319,7 @@ def mmd(x: Tensor, y: Tensor, bandwidths: Sequence[float]) -> Tensor:
 def domain_mmd(z: Tensor, domains: Tensor, num_domains: int, bandwidths: Sequence[float], *, unbiased: bool = False) -> Tensor:
     """Mean of `mmd` [...] over the pairs of domains that both occur in the batch; 0 if there is no such pair.
 
-    A negative number is an unknown domain; its examples do not count. The cost does not depend on the number of domains.
+    A negative number is an unknown domain; its examples do not count. Kernels are computed once, whatever the number of domains D; one product costs N^2 D.
 
     Args:
         z: [..., N, k] embeddings.

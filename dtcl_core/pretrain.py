@@ -354,14 +354,15 @@ def train(
         runs: different runs that share a protocol and a projector.
         device: "auto", "cpu", "cuda" or "cuda:N".
         precision, record, trunk, data: see `Stack`.
-        checkpoint: file to continue from if it exists, written between epochs, 15 s apart or more. If it cannot be read or belongs to other runs, a
-            warning says so and training starts anew.
+        checkpoint: file to continue from if it exists, written between epochs, 15 s apart or more. If it is damaged, or belongs to other runs or other
+            code, a warning says so and training starts anew.
         should_stop: called before every step; training stops when it returns True.
         on_restore: called if training continues from a checkpoint.
         on_epoch: called after every epoch.
 
     Raises:
         Interrupted: if `should_stop` returned True. With a checkpoint, only the current epoch is lost.
+        ValueError: as for `Stack`. OSError, MemoryError: if the checkpoint cannot be read here; it stays as it is.
     """
     stack = Stack(runs, device, precision, record, trunk, data)
     if checkpoint is not None and checkpoint.exists():

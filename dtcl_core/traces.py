@@ -1,6 +1,6 @@
 """What a run can record beside its row: its loss, and the temperatures of its negative pairs, by epoch.
 
-Every negative pair of every batch is counted by `engine.recorder`, in `BINS` equal bins between the lowest and the highest
+Every negative pair of every batch (of a symmetric loss, those of its first direction) is counted by `engine.recorder`, in `BINS` equal bins between the lowest and the highest
 temperature that Eq. 3 allows the run, pairs within a domain and across domains apart.
 """
 
@@ -22,7 +22,7 @@ class Trace:
 
     Attributes:
         key: of the run.
-        loss: [epochs] mean training loss, in nats.
+        loss: [epochs] mean training loss: the contrast in nats, plus the method's penalty.
         low, high: the range of temperatures that the bins divide; None for a method without `tau_beta`.
         counts: int [epochs, 2, BINS], negative pairs by `KINDS` and temperature; None for a method without `tau_beta`.
     """

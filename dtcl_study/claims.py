@@ -1,7 +1,7 @@
 """The paper's fifteen claims as data, and one rule that judges all but claim 9, which says that there is no trend.
 
 A *contrast* is the mean over seeds of a paired difference, signed so that positive supports the claim. It is *for* the claim if its 95 % interval lies
-above zero, *against* it if its interval at confidence 1 - 0.05/m lies below zero, for the m contrasts of the claim, else *open*; it is *alike*
+above zero, *against* it if its interval at confidence 1 - 0.05/m lies below zero, for the m contrasts of the claim, else *open*; an open one is *alike*
 if its 90 % interval lies within 0.02 of zero. Only "against" is corrected for m, because one such contrast fails a claim. A claim *holds* if all its contrasts are for it, *fails* if one is against it, holds *partly* if
 none is against it and at least half are for it; else it is *open*.
 

@@ -105,7 +105,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         "--epochs": {"type": int, "help": "epochs (default: the preset's)"},
         "--shard": {"type": shard, "metavar": "I/N", "help": "do only part I (from 0) of N, as in a job array"},
         "--time-limit": {"type": positive(float), "metavar": "SECONDS", "help": "stop cleanly after this long"},
-        "--precision": {"default": "auto", "help": "auto, float32 or bfloat16 (default: float32)"},
+        "--precision": {"default": "auto", "help": "auto, float32 or bfloat16 (default: auto, which is float32)"},
         "--launcher": {"type": one_of("launcher", LAUNCHERS), "default": "local", "help": "local, or ray for a cluster (default: local)"},
         "--stack-size": {"type": positive(int), "help": "most runs trained at once (default: what suits the device)"},
         "--results": store,
@@ -180,7 +180,7 @@ def check_store(named: str | None, command: str) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Train the missing runs of an experiment; 0 if there is a finished one in the end, 1 if all diverged."""
+    """Train the missing runs of an experiment; 1 if there are runs and all diverged, `STOPPED` if stopped, else 0."""
     from dtcl_core.engine.device import check_precision_name, resolve_device
     from dtcl_core.launch import cluster, local
     from dtcl_core.pretrain import Interrupted

@@ -34,7 +34,7 @@ class Study:
         experiment: a name in `experiments.REGISTRY`.
         preset: a name in `experiments.PRESETS`.
         compute: train what is missing; False reads only.
-        device: "auto", "cpu" or "cuda"; checked in any case.
+        device: "auto", "cpu", "cuda" or "cuda:N"; checked in any case.
         save: a folder that figures will be written to, tried before any training.
         quiet: say nothing of what a preset's numbers mean.
         options: seeds, epochs, sigma, methods, tau_alpha: see `experiments.Experiment.runs`.

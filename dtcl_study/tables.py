@@ -28,7 +28,7 @@ from .study import Study
 ACCURACIES = (OOD, ID, DOMAIN)
 Where = Mapping[str, Any]  # values of columns of rows
 NOT_RUN = "not yet run"
-MARKS = "* the paper's methods; † oracle, not compared."
+MARKS = "* the paper's methods; † oracle, never bold."
 
 
 @dataclass(frozen=True)
@@ -120,16 +120,15 @@ class Twin:
                 above[head] = "–" if told is None else f"{told:.3f}"
                 below[head] = f"{ours.mean:.3f}" if ours.n else "–"
                 ends = [f"{ours.low:.3f}–{ours.high:.3f}"] * (ours.n > 1) + [f"n {ours.n}"] * (mixed and ours.n > 0)
-                if ends:
-                    small[2 * i + 1, head] = ", ".join(ends)
+                small |= {(2 * i + 1, head): ", ".join(ends)} if ends else {}
                 bold |= {(2 * i, head)} if i in self.best(self.reported, j) else set()
                 alike = len({self.measured[k, j].n for k in others}) < 2
                 bold |= {(2 * i + 1, head)} if alike and i in self.best(means, j) else set()
             records += [above, below]
         most = max((i.n for i in self.measured.values()), default=0)
-        how = (
-            [NOT_RUN, "one seed, so no interval"][most] if most < 2 else f"our mean over {self.seeds_said} and its 95 % interval"
-        )
+        cut = ", cut at 0 and 1" * any({i.low, i.high} & {0.0, 1.0} for i in self.measured.values())
+        how = f"our mean over {self.seeds_said} and its 95 % interval{cut}"
+        how = how if most > 1 else [NOT_RUN, "one seed, so no interval"][most]
         marks = f" {MARKS}" if any(line.mark for line in self.lines) else ""
         best = "best of the table" if self.whole else "best of a column"
         best = "the better of a method's two" if any(line.group for line in self.lines) else best

@@ -27,7 +27,7 @@ def module_of(device: torch.device | str) -> Any:
 
 
 def upload(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a host tensor to the device. An accelerator copies from pinned memory, and the host does not wait."""
+    """A host tensor on the device: on a CPU itself; an accelerator copies from pinned memory, and the host does not wait."""
     return tensor.pin_memory().to(device, non_blocking=True) if is_accelerator(device) else tensor
 
 

@@ -92,7 +92,7 @@ class Streams:
         self._ahead: dict[int, Future] = {}
 
     def upload(self, array: np.ndarray) -> Tensor:
-        """Copy a host array to the device; a GPU does not wait for the copy."""
+        """A host array on the device; a CPU may share its memory, and for a GPU the host does not wait."""
         return upload(torch.from_numpy(np.ascontiguousarray(array)), self.device)
 
     @property

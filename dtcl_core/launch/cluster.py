@@ -126,7 +126,7 @@ def compute(
                 for trace in traces:
                     store.add_trace(Trace.from_dict(trace))
                 progress.trained_elsewhere(pending.pop(done))
-            if should_stop():
+            if pending and should_stop():
                 raise Interrupted
     finally:
         for unfinished in pending:

@@ -29,7 +29,7 @@ def embed_in_chunks(encoder: Callable[[Any], Tensor], x: Tensor | Mapping[str, T
         does not: it takes the statistics of each chunk, and updates its running ones twice. Dropout draws the same again.
 
     Raises:
-        ValueError: unless x is a tensor, or a dictionary of one or more tensors of one length.
+        ValueError: unless x is a tensor, or a dictionary of one or more tensors of one length, and chunk_size at least 1.
 
     >>> x = torch.arange(6.0).reshape(3, 2).requires_grad_()
     >>> embed_in_chunks(torch.nn.Identity(), x, chunk_size=2).equal(x)

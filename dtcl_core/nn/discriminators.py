@@ -43,7 +43,7 @@ class Discriminator(Described):
 
     Args:
         num_domains: N_D, at least 2; domains are 0 ... N_D - 1, and a negative number is an unknown one.
-        calibrate: share of the examples held out to set the temperature of the posteriors; 0 leaves them as they are.
+        calibrate: share, 0 to 0.9, of the examples of known domain held out to set the temperature of the posteriors; 0: none.
         seed: of the choice of these examples, and of the MLP's initial weights.
         features: what is seen of an embedding: "l2" its direction, "raw" the embedding itself.
 
@@ -102,12 +102,12 @@ class Discriminator(Described):
 
     @property
     def fitted(self) -> bool:
-        """Whether `fit` was called."""
+        """Whether it can predict: it was fitted, or what another learned was loaded."""
         return all(buffer is not None for buffer in self._buffers.values())
 
     @torch.no_grad()
     def predict_proba(self, z: Tensor) -> Tensor:
-        """Domain posteriors [..., N, D] of embeddings z [..., N, k].
+        """Domain posteriors [..., N, D] of embeddings z [..., N, k], without a gradient.
 
         Raises:
             RuntimeError: before `fit`.
@@ -196,8 +196,8 @@ class MLPDiscriminator(Discriminator):
 
     Args:
         num_domains, calibrate, seed, features: as for `Discriminator`.
-        hidden: width of the hidden layer.
-        steps, learning_rate, weight_decay: of Adam.
+        hidden: width of the hidden layer, at least 1.
+        steps (at least 1), learning_rate (> 0), weight_decay (>= 0): of Adam.
     """
 
     learned = ("mean", "spread", "weight0", "bias0", "weight1", "bias1")

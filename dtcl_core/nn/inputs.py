@@ -64,8 +64,10 @@ def check_integers(name: str, value: Any, *shapes: Sequence[int], types: Sequenc
 
 def check_domains(domains: Tensor, num_domains: int | None) -> None:
     """Raise ValueError if a domain is `num_domains` or more; None accepts any number."""
+    if num_domains is None or not domains.numel():
+        return
     lowest, highest = (outside_vmap(int, bound) for bound in domains.long().aminmax())
-    if num_domains is not None and highest >= num_domains:
+    if highest >= num_domains:
         accepted = f"in 0 ... {num_domains - 1}, or negative where not known"
         raise ValueError(f"domains must be {accepted}, got {lowest} ... {highest}.")
 

@@ -60,7 +60,7 @@ def without_domains(packed: Tensor, num_domains: int) -> tuple[Tensor, Tensor]:
 
 
 class DomainWeightedLoss(Weighed, BaseMetricLossFunction):
-    """Supervised contrast with the paper's temperatures; at tau_beta = 0 it is `pytorch_metric_learning.losses.SupConLoss`.
+    """Supervised contrast with the paper's temperatures; at tau_beta = 0 <= tau_alpha - tau_min it is pytorch-metric-learning's `SupConLoss`.
 
     Args:
         tau_alpha ... features: as for `modules.DomainWeightedInfoNCELoss`.
@@ -135,9 +135,13 @@ class DomainWeightedLoss(Weighed, BaseMetricLossFunction):
             domains = self.domains.repeat(len(embeddings) // max(len(self.domains), 1))
             ref_domains = self.domains if ref_emb is not None else None
         self.domains = None
-        ref_domains = domains if ref_emb is None else ref_domains
-        for z, d in ((embeddings, domains), (embeddings if ref_emb is None else ref_emb, ref_domains)):
-            check_embeddings(z, d, self.weigher.num_domains, "embeddings", needed=self.weigher.needs_domains)
+        check_embeddings(embeddings, domains, self.weigher.num_domains, "embeddings", needed=self.weigher.needs_domains)
+        if ref_emb is None:
+            ref_domains = domains
+        elif ref_domains is None and self.weigher.discriminator is None:
+            raise ValueError("ref_domains are needed with ref_emb: without a discriminator, one is fitted on both.")
+        else:
+            check_embeddings(ref_emb, ref_domains, self.weigher.num_domains, "ref_emb")
         labels, ref_labels, *self._domains = (
             t.long() if isinstance(t, Tensor) and t.dtype in INTEGERS else t for t in (labels, ref_labels, domains, ref_domains)
         )

@@ -13,8 +13,8 @@ anew; its schedules must return numbers. Processes learn different temperatures 
 `DistributedDataParallel` wraps the loss too, or the gradients are averaged in another way.
 
 **Checks.** Options and inputs that make no sense raise ValueError. A check of inputs reads from the device, which stalls a GPU;
-a compiled loss, or one with ``validate=False``, omits it, and is NaN, or its gradient, at a temperature below zero. An unfavourable batch is no
-error: an anchor without a negative has a loss of 0, and where domains are unknown or all alike, w_ij = 1 / N_D.
+a compiled loss, or one with ``validate=False``, omits it; a temperature that is not positive then makes the loss or its gradient NaN. An unfavourable batch is
+no error: an anchor with one positive and no negative has a loss of 0, and where domains are unknown or all alike, w_ij = 1 / N_D.
 
 **torch.func.** `torch.func.grad` works, except with a `chunk_size` or a queue that fills itself. `torch.func.vmap` needs
 ``validate=False``, and a domain-weighted loss needs a given discriminator.
@@ -186,7 +186,8 @@ class _TwoViews(_Contrastive):
         if one_pool:
             sides = [within_all(views, processes.rows_of(z0, self.gather), domains, ids, self.gather)]
         else:
-            ways = [(views[1], views[0]), (views[0], views[1])] if self.symmetric else [(views[0], views[1])]
+            twice = checked_choice("symmetric", self.symmetric, (True, False))
+            ways = [(views[1], views[0]), (views[0], views[1])] if twice else [(views[0], views[1])]
             sides = [across_views(z, other, domains, ids, self.gather, queue) for z, other in ways]
         total = self._contrast(views, domains, tau, sides)
         if own and queue is not None and self.training:
@@ -222,12 +223,12 @@ class InfoNCELoss(_TwoViews):
         queue: a `NegativeQueue`. Negatives come from it, and in training mode each call fills it with z1.
         gather: contrast with the embeddings of all processes of `torch.distributed`.
         chunk_size: anchors computed at a time, for large batches; see `candidates.contrast`.
-        reduction: "mean", or "none" for the loss of each anchor.
+        reduction: "mean", or "none" for the loss of each anchor (`symmetric`: the mean of both directions of each row).
         validate: check inputs; see Checks in this module's first lines.
 
     Shape:
-        z0, z1: [N, k] (or [..., N, k]: independent runs); domains: int [N]; the loss: a scalar (or [...]), for "none" [N],
-        with negatives of both views [2 N] (of V views [V N]).
+        z0, z1: [N, k] (or [..., N, k]: independent runs); domains: int [N]; the loss: a scalar (or [...]), for "none" [..., N],
+        with negatives of both views [..., 2 N] (of V views [..., V N]).
     """
 
     settings = ("tau", *_TwoViews.settings)
@@ -252,7 +253,7 @@ class SameDomainInfoNCELoss(InfoNCELoss):
     """InfoNCE whose negatives come from the anchor's own domain only (the baseline "Same Domain Negatives").
 
     Args and Shape: as for `InfoNCELoss`. Domains are needed. An anchor without a negative, such as one of unknown domain,
-    contributes 0 to the mean.
+    contributes 0 to the mean, unless more than two views give it several positives, which contrast with each other.
     """
 
     own_domain = True
@@ -271,7 +272,7 @@ class DomainWeightedInfoNCELoss(_TwoViews):
             `discriminator.same_domain_probability`.
         tau_min: lower bound of temperatures, > 0.
         discriminator: an object with `predict_proba`, such as a `LinearDiscriminator`; fit it to all embeddings once an epoch
-            ("global"). With `gather` it must be the same on all processes. One of your own is given embeddings as they are; an `nn.Module`
+            ("global"). With `gather` it must be the same on all processes. One of your own is given embeddings of any length, detached; an `nn.Module`
             becomes a part of the loss, so that ``loss.train()`` and ``loss.parameters()`` reach it.
             None fits a linear one on both views of each batch ("batch"); the cost is linear in N, k and N_D.
         l2: penalty of the one fitted on each batch, > 0; scikit-learn's 1 / C.
@@ -364,7 +365,7 @@ class SupConLoss(_Supervised):
 
 
 class DomainWeightedSupConLoss(_Supervised):
-    """`SupConLoss` whose negatives have the paper's temperatures (Eq. 3); at tau_beta = 0 it is `SupConLoss`.
+    """`SupConLoss` whose negatives have the paper's temperatures (Eq. 3); at tau_beta = 0 <= tau_alpha - tau_min it is `SupConLoss`.
 
     Args:
         tau_alpha ... features: as for `DomainWeightedInfoNCELoss`.

@@ -28,7 +28,7 @@ class MMDPenalty(Described):
             1 against 63 examples and 0.18 for 32 against 32).
         validate: check inputs.
 
-    The penalty is 0 if all examples are of one domain. Its cost does not grow with the number of domains.
+    The penalty is 0 if all examples are of one domain. Kernels are computed once for all domains.
     """
 
     settings = ("num_domains", "bandwidths", "normalize", "unbiased", "validate")

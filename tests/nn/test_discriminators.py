@@ -89,6 +89,7 @@ def test_an_example_of_unknown_domain_counts_neither_in_a_fit_nor_in_a_score(dat
     torch.testing.assert_close(known.predict_proba(z), alone.predict_proba(z))
     assert 0.5 < known.score(z, some) == known.score(z[100:], domains[100:]) < 1
     assert math.isnan(known.score(z, some * 0 - 1)), "there is nothing to be right about"
+    assert math.isnan(known.score(z[:0], domains[:0]))
 
 
 @pytest.mark.parametrize("kind", [LinearDiscriminator, MLPDiscriminator])

@@ -62,6 +62,18 @@ def test_references_are_other_candidates(batch):
     torch.testing.assert_close(ours, module(z[:N], z[N:], domains[:N]))
 
 
+def test_domains_of_references_are_asked_for_where_they_count(batch):
+    z, _, domains = batch
+    given = {"ref_emb": z[N:], "ref_labels": torch.arange(N), "domains": domains[:N]}
+    with pytest.raises(ValueError, match="ref_domains are needed"):
+        loss_of()(z[:N], torch.arange(N), **given)
+    known = LinearDiscriminator(D).fit(z, domains)
+    lone = loss_of(discriminator=known)(z[:N], torch.arange(N), **given)
+    assert lone == loss_of(discriminator=known)(z[:N], torch.arange(N), **given, ref_domains=domains[N:])
+    with pytest.raises(ValueError, match="ref_emb holds NaN"):
+        loss_of()(z[:N], torch.arange(N), **{**given, "ref_emb": z[N:] * torch.nan}, ref_domains=domains[N:])
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
 @pytest.mark.parametrize("labels", [torch.arange(8), torch.zeros(8, dtype=torch.long)])
 def test_batches_without_positives_or_negatives_have_a_gradient(dtype, labels):

@@ -464,13 +464,14 @@ def test_the_figures_of_a_batch_do_not_follow_what_comes_later(batch):
 
 @pytest.mark.parametrize(
     ("name", "accepted"),
-    [("weighting", "'negatives', 'pairs'"), ("reduction", "'mean', 'none'"), ("negatives", "'other_view', 'both_views'")],
-)
+    [("weighting", "'negatives', 'pairs'"), ("reduction", "'mean', 'none'"), ("negatives", "'other_view', 'both_views'"),
+     ("symmetric", "True, False")],
+)  # fmt: skip
 @pytest.mark.parametrize("validate", [True, False])
 def test_an_unknown_word_that_is_set_later_is_refused_at_the_call(batch, name, accepted, validate):
     z0, z1, domains = batch
     loss_fns = [DomainWeightedInfoNCELoss(num_domains=D, validate=validate)]
-    loss_fns += [DomainWeightedSupConLoss(num_domains=D, validate=validate)] if name != "negatives" else []
+    loss_fns += [DomainWeightedSupConLoss(num_domains=D, validate=validate)] if name not in ("negatives", "symmetric") else []
     loss_fns += [InfoNCELoss(validate=validate)] if name != "weighting" else []
     for loss_fn in loss_fns:
         setattr(loss_fn, name, "both")
