@@ -91,12 +91,6 @@ def pytest_configure(config):
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers(config):
-    """One more than there are cores: a worker that waits for a browser, a kernel or Ray leaves its core to another."""
-    return len(os.sched_getaffinity(0)) + 1 if config.option.numprocesses == "auto" else None
-
-
 @pytest.fixture
 def tiny() -> Protocol:
     """Small splits and networks: an epoch of three steps takes a fraction of a second."""
