@@ -59,9 +59,7 @@ def answer() -> list[str]:
     """The README's answer: a sentence, and Table 1 with what is reported over what is measured."""
     evidence = claims.Evidence()
     verdict, seeds = claims.judged(1, evidence), evidence.grid.complete_seeds
-    first = (
-        f"**Not judged yet:** the paper's grid at sigma 50 is complete on {seeds} of {SEEDS} seeds. Fifty new seeds will decide."
-    )
+    first = f"**Not judged yet:** the paper's grid at sigma 50 is complete on {seeds} of {SEEDS} seeds. Fifty fresh seeds, which take no part in the selection, will decide."
     if verdict.word != claims.NOT_YET:
         first = " ".join(claims.headline(verdict))
     twin = tables.twin_of(1)

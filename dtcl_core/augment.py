@@ -131,7 +131,7 @@ def _blend(images: torch.Tensor, other: torch.Tensor | float, factor: torch.Tens
 
 
 def adjust_brightness(images: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    """Blend images [..., 3, H, W] with black; factor [...] is at least 0. The result is cut to [0, 1]; 1 changes no more."""
+    """Blend images [..., 3, H, W] with black; factor [...] is at least 0. The result is cut to [0, 1]; a factor of 1 does nothing else."""
     return _blend(images, 0.0, factor)
 
 
@@ -201,7 +201,7 @@ def jitter_places(order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def color_jitter(
     images: torch.Tensor, factors: torch.Tensor, places: torch.Tensor | np.ndarray, counts: np.ndarray
 ) -> torch.Tensor:
-    """Apply the four operations to images [B, 3, H, W], which the first three cut to [0, 1], each with its own factors [B, 4] and in its own order.
+    """Apply the four operations to images [B, 3, H, W] (all but hue cut to [0, 1]), each with its own factors [B, 4] and in its own order.
 
     `places` and `counts` are what `jitter_places` returns; `places` may be a tensor. Returns [B, 3, H, W].
     """

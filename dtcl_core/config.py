@@ -176,7 +176,7 @@ class Protocol(Checked):
     discriminator_learning_rate: float = number(0.01, above=True)
     # open: scikit-learn's default penalty (l2 = 1/C = 1); with Adam the steps limit how sharp w is, too.
     discriminator_l2: float = number(1.0, above=True)
-    # open, chosen by the rule: clean images in evaluation mode, as the probes see (but after a head), or views in training mode.
+    # open, chosen by the rule: clean images in evaluation mode, as the probes see them, but after a head, or views in training mode.
     discriminator_inputs: str = choice("clean", "augmented")
     discriminator_mode: str = choice("eval", "train")
     # open: the embedding is used as it is.

@@ -141,7 +141,7 @@ def info_nce(
         [...] mean over the anchors that have a positive, in nats.
 
     Raises:
-        ValueError: if the shapes but `anchor_tau`'s do not agree, or a plain number for `tau` is not positive.
+        ValueError: if the shapes do not agree (`anchor_tau`'s is not checked), or a plain number for `tau` is not positive.
 
     >>> z = torch.eye(4)
     >>> info_nce(z, z, tau=1.0)  # three orthogonal negatives: log(1 + 3 / e)

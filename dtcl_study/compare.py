@@ -53,6 +53,11 @@ def accuracy(values: Iterable[float], confidence: float = 0.95) -> Interval:
     return found._replace(low=float(np.clip(found.low, 0, 1)), high=float(np.clip(found.high, 0, 1)))
 
 
+def cut_said(intervals: Iterable[Interval]) -> str:
+    """What a caption of accuracies adds if `accuracy` may have cut an end of one of their intervals."""
+    return ", cut at 0 and 1" * any(i.low < i.high and not {i.low, i.high}.isdisjoint({0.0, 1.0}) for i in intervals)
+
+
 def predicted(draws: Sequence[Sequence[float]], seeds: int) -> Interval:
     """Our mean accuracy, and the 95 % prediction interval for a mean over `seeds` other seeds with one draw of labels each.
 

@@ -20,7 +20,7 @@ from dtcl_core.methods import METHODS
 from . import reported, selection
 from .chapter import Table
 from .claims import NOT_YET, Contrast, Evidence, percent, states
-from .compare import Interval, accuracy, by_seed, difference
+from .compare import Interval, accuracy, by_seed, cut_said, difference
 from .experiments import BASELINES, DOMAIN, ID, OOD, ORACLE, PROPOSED, SHORT, title
 from .reported import SIGMA
 from .study import Study
@@ -126,12 +126,11 @@ class Twin:
                 bold |= {(2 * i + 1, head)} if alike and i in self.best(means, j) else set()
             records += [above, below]
         most = max((i.n for i in self.measured.values()), default=0)
-        cut = ", cut at 0 and 1" * any({i.low, i.high} & {0.0, 1.0} for i in self.measured.values())
-        how = f"our mean over {self.seeds_said} and its 95 % interval{cut}"
+        how = f"our mean over {self.seeds_said} and its 95 % interval{cut_said(self.measured.values())}"
         how = how if most > 1 else [NOT_RUN, "one seed, so no interval"][most]
         marks = f" {MARKS}" if any(line.mark for line in self.lines) else ""
         best = "best of the table" if self.whole else "best of a column"
-        best = "the better of a method's two" if any(line.group for line in self.lines) else best
+        best = f"the better of a method's two{', over as many seeds' * mixed}" if any(line.group for line in self.lines) else best
         near = " (D-Test-ID: nearest 0.5)" if DOMAIN in {column.metric for column in self.columns} else ""
         said = f"{self.caption} Measured: {how}.{marks} Bold: {best}{near}."
         return Table(pd.DataFrame(records), said, bold, small)
@@ -163,11 +162,6 @@ def twin(caption: str, lines: Sequence[Line], columns: Sequence[Column], rows: p
 def of_methods(methods: Sequence[str] = tuple(METHODS)) -> list[Line]:
     """One row per method, in the paper's order."""
     return [Line(title(method), {"method": method}) for method in methods]
-
-
-def at_one_percent(metric: str) -> str:
-    """The caption of a table of one accuracy with 1 % of the labels."""
-    return f"{SHORT[metric]}, 1 % of the labels."
 
 
 def accuracies(rows: pd.DataFrame, metrics: Sequence[str] = ACCURACIES) -> list[str]:
@@ -221,7 +215,7 @@ def table_9(rows: pd.DataFrame, sigmas: Sequence[float] = SIGMAS) -> Twin:
     where = {"label_fraction": 0.01}
     spread = "sigma {:g}, ".format if len(sigmas) > 1 else lambda sigma: ""
     columns = [Column(spread(s) + SHORT[m], m, {**where, "sigma": s}) for s in sigmas for m in ACCURACIES]
-    caption = f"Sigma {', '.join(f'{s:g}' for s in sigmas)}, 1 % of the labels."
+    caption = f"Accuracy with 1 % of the labels at sigma {', '.join(f'{s:g}' for s in sigmas)}."
     return twin(caption, lines, columns, rows, reported.load("table_9_global_vs_batch"))
 
 

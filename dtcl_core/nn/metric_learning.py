@@ -60,7 +60,7 @@ def without_domains(packed: Tensor, num_domains: int) -> tuple[Tensor, Tensor]:
 
 
 class DomainWeightedLoss(Weighed, BaseMetricLossFunction):
-    """Supervised contrast with the paper's temperatures; at tau_beta = 0 <= tau_alpha - tau_min it is pytorch-metric-learning's `SupConLoss`.
+    """Supervised contrast with the paper's temperatures; with tau_beta 0, and tau_min not above tau_alpha, `SupConLoss` of that package.
 
     Args:
         tau_alpha ... features: as for `modules.DomainWeightedInfoNCELoss`.
@@ -119,11 +119,11 @@ class DomainWeightedLoss(Weighed, BaseMetricLossFunction):
         Args:
             embeddings, labels, domains: [N, k], int [N], int [N].
             indices_tuple: the pairs or triplets of a miner; None: all pairs.
-            ref_emb, ref_labels, ref_domains: [M, k], int [M], int [M]; None: the embeddings themselves.
+            ref_emb, ref_labels, ref_domains: [M, k], int [M], int [M] (None with a discriminator); None: the embeddings themselves.
 
         Raises:
-            ValueError: for labels or domains that are missing, domains out of range or of another number, or a temperature
-                that is not positive.
+            ValueError: for labels or domains that are missing, domains out of range or of another number, values that are not
+                finite, or a temperature that is not positive.
         """
         if labels is None or (ref_emb is not None and ref_labels is None):
             raise ValueError("labels are needed, and ref_labels with ref_emb.")
@@ -142,6 +142,8 @@ class DomainWeightedLoss(Weighed, BaseMetricLossFunction):
             raise ValueError("ref_domains are needed with ref_emb: without a discriminator, one is fitted on both.")
         else:
             check_embeddings(ref_emb, ref_domains, self.weigher.num_domains, "ref_emb")
+            if ref_emb.shape[-1] != embeddings.shape[-1]:
+                raise ValueError(f"ref_emb must be [M, {embeddings.shape[-1]}], got {tuple(ref_emb.shape)}.")
         labels, ref_labels, *self._domains = (
             t.long() if isinstance(t, Tensor) and t.dtype in INTEGERS else t for t in (labels, ref_labels, domains, ref_domains)
         )

@@ -13,7 +13,7 @@ anew; its schedules must return numbers. Processes learn different temperatures 
 `DistributedDataParallel` wraps the loss too, or the gradients are averaged in another way.
 
 **Checks.** Options and inputs that make no sense raise ValueError. A check of inputs reads from the device, which stalls a GPU;
-a compiled loss, or one with ``validate=False``, omits it; a temperature that is not positive then makes the loss or its gradient NaN. An unfavourable batch is
+a compiled loss, or one with ``validate=False``, omits it; a tensor's temperature that is not positive then makes the loss or its gradient NaN. An unfavourable batch is
 no error: an anchor with one positive and no negative has a loss of 0, and where domains are unknown or all alike, w_ij = 1 / N_D.
 
 **torch.func.** `torch.func.grad` works, except with a `chunk_size` or a queue that fills itself. `torch.func.vmap` needs
@@ -180,13 +180,13 @@ class _TwoViews(_Contrastive):
         own, queue = queue is None and self.queue is not None, self.queue if queue is None else queue
         views, domains, tau = self._checked(z0, z1, domains, queue=queue, ids=ids)
         one_pool = checked_choice("negatives", self.negatives, NEGATIVES) == "both_views"
+        twice = checked_choice("symmetric", self.symmetric, (True, False))
         if len(views) > 2 and not one_pool:
             raise ValueError(f'{len(views)} views make one pool: they need negatives="both_views".')
         ids = None if ids is None else ids.to(torch.int64, copy=True)
         if one_pool:
             sides = [within_all(views, processes.rows_of(z0, self.gather), domains, ids, self.gather)]
         else:
-            twice = checked_choice("symmetric", self.symmetric, (True, False))
             ways = [(views[1], views[0]), (views[0], views[1])] if twice else [(views[0], views[1])]
             sides = [across_views(z, other, domains, ids, self.gather, queue) for z, other in ways]
         total = self._contrast(views, domains, tau, sides)
@@ -272,7 +272,7 @@ class DomainWeightedInfoNCELoss(_TwoViews):
             `discriminator.same_domain_probability`.
         tau_min: lower bound of temperatures, > 0.
         discriminator: an object with `predict_proba`, such as a `LinearDiscriminator`; fit it to all embeddings once an epoch
-            ("global"). With `gather` it must be the same on all processes. One of your own is given embeddings of any length, detached; an `nn.Module`
+            ("global"). With `gather` it must be the same on all processes. One of your own is given embeddings detached, not scaled to length 1; an `nn.Module`
             becomes a part of the loss, so that ``loss.train()`` and ``loss.parameters()`` reach it.
             None fits a linear one on both views of each batch ("batch"); the cost is linear in N, k and N_D.
         l2: penalty of the one fitted on each batch, > 0; scikit-learn's 1 / C.
@@ -365,7 +365,7 @@ class SupConLoss(_Supervised):
 
 
 class DomainWeightedSupConLoss(_Supervised):
-    """`SupConLoss` whose negatives have the paper's temperatures (Eq. 3); at tau_beta = 0 <= tau_alpha - tau_min it is `SupConLoss`.
+    """`SupConLoss` whose negatives have the paper's temperatures (Eq. 3); with tau_beta 0, and tau_min not above tau_alpha, `SupConLoss`.
 
     Args:
         tau_alpha ... features: as for `DomainWeightedInfoNCELoss`.

@@ -86,6 +86,10 @@ def test_a_stop_keeps_what_is_done_and_mistakes_are_told_first(all_methods, tmp_
     assert 0 < len(store.rows()) < len(runs)
     cluster.compute(runs, store, "cpu", stack_size=2, quiet=True)
     assert store.rows().keys() == {run.key for run in runs}
+    alone = Store(tmp_path / "alone")
+    assert cluster.compute(runs[:1], alone, "cpu", quiet=True, should_stop=lambda: bool(alone.rows())) == 1, (
+        "nothing is left to stop"
+    )
 
 
 def test_rows_that_an_earlier_version_left_with_a_worker_are_not_taken(all_methods, tmp_path):

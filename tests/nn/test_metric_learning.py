@@ -70,6 +70,9 @@ def test_domains_of_references_are_asked_for_where_they_count(batch):
     known = LinearDiscriminator(D).fit(z, domains)
     lone = loss_of(discriminator=known)(z[:N], torch.arange(N), **given)
     assert lone == loss_of(discriminator=known)(z[:N], torch.arange(N), **given, ref_domains=domains[N:])
+    for wrong, told in (({"ref_domains": domains[:3]}, "ref_domains must be"), ({"ref_emb": z[N:, :3]}, "ref_emb must be")):
+        with pytest.raises(ValueError, match=told):
+            loss_of()(z[:N], torch.arange(N), **{**given, "ref_domains": domains[N:], **wrong})
     with pytest.raises(ValueError, match="ref_emb holds NaN"):
         loss_of()(z[:N], torch.arange(N), **{**given, "ref_emb": z[N:] * torch.nan}, ref_domains=domains[N:])
 

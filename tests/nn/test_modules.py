@@ -473,6 +473,7 @@ def test_an_unknown_word_that_is_set_later_is_refused_at_the_call(batch, name, a
     loss_fns = [DomainWeightedInfoNCELoss(num_domains=D, validate=validate)]
     loss_fns += [DomainWeightedSupConLoss(num_domains=D, validate=validate)] if name not in ("negatives", "symmetric") else []
     loss_fns += [InfoNCELoss(validate=validate)] if name != "weighting" else []
+    loss_fns += [InfoNCELoss(negatives="both_views", validate=validate)] if name == "symmetric" else []
     for loss_fn in loss_fns:
         setattr(loss_fn, name, "both")
         with pytest.raises(ValueError, match=f"{name} must be one of {accepted}, got 'both'"):

@@ -87,12 +87,15 @@ def test_a_cell_without_rows_is_a_dash_and_n_is_told():
     assert set(table.frame["Training colours (Test-ID)"][1::2]) == {"–"} and "not yet run" in table.caption
     assert "our mean over 3 seeds and its 95 % interval." in tables.table_1(selected(3)).table().caption
     assert "Measured: one seed, so no interval." in tables.table_1(selected(1)).table().caption
-    rows = selected(3)
+    rows, rng = selected(3), np.random.default_rng(0)
     mixed = tables.table_1(rows[(rows.method != "dann") | (rows.seed == 0)]).table()
     assert "3 seeds" in mixed.caption and "1 to" in mixed.caption
     line = 2 * list(mixed.frame.iloc[::2, 0]).index("CL with DANN") + 1
-    told = {place[0]: text for place, text in mixed.small.items()}
-    assert told.pop(line) == "n 1" and all(text.endswith(", n 3") for text in told.values())
+    assert {text for place, text in mixed.small.items() if place[0] == line} == {"n 1"}
+    assert all(text.endswith(", n 3") for place, text in mixed.small.items() if place[0] != line)
+    assert "cut at" not in mixed.caption and len(mixed.small) == 3 * 7
+    assert "interval, cut at 0 and 1." in tables.table_1(selected(3, lambda *_: rng.uniform(0.9, 1))).table().caption
+    assert "cut at" not in tables.table_1(selected(3, lambda *_: 1.0)).table().caption
     assert not any("n 3" in text for text in tables.table_1(rows).table().small.values())
 
 
