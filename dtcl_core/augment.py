@@ -131,7 +131,7 @@ def _blend(images: torch.Tensor, other: torch.Tensor | float, factor: torch.Tens
 
 
 def adjust_brightness(images: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    """Blend images [..., 3, H, W] with black; factor [...] is at least 0. The result is cut to [0, 1]; a factor of 1 does nothing else."""
+    """Blend images [..., 3, H, W] with black and cut them to [0, 1]; factor [...] is at least 0, and 1 only cuts."""
     return _blend(images, 0.0, factor)
 
 

@@ -45,7 +45,7 @@ def choice(*accepted: Any, **metadata: Any) -> Any:
 def number(
     default: Any, low: float = 0.0, high: float = math.inf, above: bool = False, integer: bool = False, **metadata: Any
 ) -> Any:
-    """A field that takes a number in [low, high] (in (low, high] if `above`), and None if that is the default; whole numbers if the default is."""
+    """A field that takes a number in [low, high] (in (low, high] if `above`), and None if that is the default; an int by default takes whole ones."""
     spec: dict[str, Any] = {"low": low, "high": high, "above": above, "integer": integer or isinstance(default, int)}
     optional = default is None
     check = lambda name, value: None if optional and value is None else checked_number(name, value, **spec)
@@ -176,7 +176,7 @@ class Protocol(Checked):
     discriminator_learning_rate: float = number(0.01, above=True)
     # open: scikit-learn's default penalty (l2 = 1/C = 1); with Adam the steps limit how sharp w is, too.
     discriminator_l2: float = number(1.0, above=True)
-    # open, chosen by the rule: clean images in evaluation mode, as the probes see them, but after a head, or views in training mode.
+    # open, chosen by the rule: clean images in evaluation mode (behind a projector head, unlike the probes), or views in training mode.
     discriminator_inputs: str = choice("clean", "augmented")
     discriminator_mode: str = choice("eval", "train")
     # open: the embedding is used as it is.

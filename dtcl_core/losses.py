@@ -319,7 +319,7 @@ def mmd(x: Tensor, y: Tensor, bandwidths: Sequence[float]) -> Tensor:
 def domain_mmd(z: Tensor, domains: Tensor, num_domains: int, bandwidths: Sequence[float], *, unbiased: bool = False) -> Tensor:
     """Mean of `mmd` [...] over the pairs of domains that both occur in the batch; 0 if there is no such pair.
 
-    A negative number is an unknown domain; its examples do not count. Kernels are computed once, whatever the number of domains D; one product costs N^2 D.
+    A negative number is an unknown domain; its examples do not count. Kernels are computed once; one product costs N^2 D for D domains.
 
     Args:
         z: [..., N, k] embeddings.

@@ -71,7 +71,7 @@ def domain_weighted(batch: Batch, weighting: str) -> dict[str, Tensor]:
 
 
 def outside_weighted(batch: Batch) -> dict[str, Tensor]:
-    """Keep one temperature; weight exponentials by N_D w_ij [R, N, N], 1 if nothing is known; w_ij from the posterior of z'_j."""
+    """Keep one temperature; weight exponentials by N_D w_ij [R, N, N], with w_ij from the posterior of z'_j: 1 if it knows nothing."""
     assert batch.posterior is not None
     w = same_domain_probability(batch.posterior, batch.domains, "negatives")
     return {"weight": batch.num_domains * w}

@@ -60,7 +60,7 @@ def without_domains(packed: Tensor, num_domains: int) -> tuple[Tensor, Tensor]:
 
 
 class DomainWeightedLoss(Weighed, BaseMetricLossFunction):
-    """Supervised contrast with the paper's temperatures; with tau_beta 0, and tau_min not above tau_alpha, `SupConLoss` of that package.
+    """Supervised contrast with the paper's temperatures; `SupConLoss` at tau_beta 0, unless tau_min is above tau_alpha.
 
     Args:
         tau_alpha ... features: as for `modules.DomainWeightedInfoNCELoss`.
@@ -138,10 +138,8 @@ class DomainWeightedLoss(Weighed, BaseMetricLossFunction):
         check_embeddings(embeddings, domains, self.weigher.num_domains, "embeddings", needed=self.weigher.needs_domains)
         if ref_emb is None:
             ref_domains = domains
-        elif ref_domains is None and self.weigher.discriminator is None:
-            raise ValueError("ref_domains are needed with ref_emb: without a discriminator, one is fitted on both.")
-        else:
-            check_embeddings(ref_emb, ref_domains, self.weigher.num_domains, "ref_emb")
+        else:  # without a discriminator, one is fitted on both
+            check_embeddings(ref_emb, ref_domains, self.weigher.num_domains, "ref_emb", needed=self.weigher.discriminator is None)
             if ref_emb.shape[-1] != embeddings.shape[-1]:
                 raise ValueError(f"ref_emb must be [M, {embeddings.shape[-1]}], got {tuple(ref_emb.shape)}.")
         labels, ref_labels, *self._domains = (

@@ -13,8 +13,9 @@ anew; its schedules must return numbers. Processes learn different temperatures 
 `DistributedDataParallel` wraps the loss too, or the gradients are averaged in another way.
 
 **Checks.** Options and inputs that make no sense raise ValueError. A check of inputs reads from the device, which stalls a GPU;
-a compiled loss, or one with ``validate=False``, omits it; a tensor's temperature that is not positive then makes the loss or its gradient NaN. An unfavourable batch is
-no error: an anchor with one positive and no negative has a loss of 0, and where domains are unknown or all alike, w_ij = 1 / N_D.
+a compiled loss, or one with ``validate=False``, omits it. A tensor's temperature that is not positive then makes the loss or its
+gradient NaN. An unfavourable batch is no error: an anchor with one positive and no negative has a loss of 0, and where domains
+are unknown or all alike, w_ij = 1 / N_D.
 
 **torch.func.** `torch.func.grad` works, except with a `chunk_size` or a queue that fills itself. `torch.func.vmap` needs
 ``validate=False``, and a domain-weighted loss needs a given discriminator.
@@ -272,8 +273,8 @@ class DomainWeightedInfoNCELoss(_TwoViews):
             `discriminator.same_domain_probability`.
         tau_min: lower bound of temperatures, > 0.
         discriminator: an object with `predict_proba`, such as a `LinearDiscriminator`; fit it to all embeddings once an epoch
-            ("global"). With `gather` it must be the same on all processes. One of your own is given embeddings detached, not scaled to length 1; an `nn.Module`
-            becomes a part of the loss, so that ``loss.train()`` and ``loss.parameters()`` reach it.
+            ("global"). With `gather` it must be the same on all processes. One of your own is given embeddings detached, not
+            scaled to length 1. An `nn.Module` becomes a part of the loss: ``loss.train()`` and ``loss.parameters()`` reach it.
             None fits a linear one on both views of each batch ("batch"); the cost is linear in N, k and N_D.
         l2: penalty of the one fitted on each batch, > 0; scikit-learn's 1 / C.
         features: what the one fitted on each batch sees of an embedding, "l2" or "raw"; see `discriminators`.
@@ -365,7 +366,7 @@ class SupConLoss(_Supervised):
 
 
 class DomainWeightedSupConLoss(_Supervised):
-    """`SupConLoss` whose negatives have the paper's temperatures (Eq. 3); with tau_beta 0, and tau_min not above tau_alpha, `SupConLoss`.
+    """`SupConLoss` whose negatives have the paper's temperatures (Eq. 3); the same at tau_beta 0, unless tau_min is above tau_alpha.
 
     Args:
         tau_alpha ... features: as for `DomainWeightedInfoNCELoss`.

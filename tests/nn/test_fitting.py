@@ -33,7 +33,7 @@ def test_posteriors_are_the_optimums_to_a_hundredth(count, width, domains, apart
 
 @pytest.mark.parametrize(("domains", "width", "apart", "seed"), [(3, 3, 2, 5), (2, 7, 1, 1), (12, 96, 2, 3), (12, 128, 2, 1)])
 def test_domains_are_told_to_a_hundredth_where_a_short_step_says_little(domains, width, apart, seed):
-    """Where solvers stopped at steps of a hundredth, posteriors were off by 0.02 to 0.1."""
+    """A solver that stops at steps of a hundredth is off by 0.02 to 0.1 here."""
     torch.manual_seed(seed)
     y = torch.arange(1024) % domains
     x = F.normalize(torch.randn(1024, width) + apart * torch.randn(domains, width)[y], dim=-1)

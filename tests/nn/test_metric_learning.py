@@ -65,7 +65,7 @@ def test_references_are_other_candidates(batch):
 def test_domains_of_references_are_asked_for_where_they_count(batch):
     z, _, domains = batch
     given = {"ref_emb": z[N:], "ref_labels": torch.arange(N), "domains": domains[:N]}
-    with pytest.raises(ValueError, match="ref_domains are needed"):
+    with pytest.raises(ValueError, match="ref_domains must be a tensor of integers, got NoneType"):
         loss_of()(z[:N], torch.arange(N), **given)
     known = LinearDiscriminator(D).fit(z, domains)
     lone = loss_of(discriminator=known)(z[:N], torch.arange(N), **given)
