@@ -15,6 +15,7 @@ from dtcl_study.reported import SEEDS
 BOOK = Path(__file__).parent
 BEGIN, END = "<!-- the answer, from the rows -->", "<!-- -->"
 STAR = r"\*"  # as Markdown shows it
+MARKED = {None: "{}", "b": "**{}**", "u": "<ins>{}</ins>"}  # a mark of a table's cell, likewise
 INSTALL = "install"  # the tag of the cell that a fresh machine needs
 
 
@@ -69,9 +70,8 @@ def answer() -> list[str]:
         cells = []
         for j in range(len(twin.columns)):
             told, ours = f"{twin.reported[i, j]:.3f}", twin.measured[i, j].text()
-            told = f"**{told}**" if i in twin.best(twin.reported, j) else told
-            ours = f"**{ours}**" if i in twin.best({place: found.mean for place, found in twin.measured.items()}, j) else ours
-            cells.append(f"{told} / {ours}")
+            marks = twin.marks(twin.reported, j), twin.marks({place: found.mean for place, found in twin.measured.items()}, j)
+            cells.append(" / ".join(MARKED[mark.get(i)].format(text) for mark, text in zip(marks, (told, ours), strict=True)))
         lines.append(f"| {' | '.join([line.label + line.mark.replace('*', STAR), *cells])} |")
     mixed = tables.devices_said(evidence.shown.query("label_fraction == 0.01"))
     return [first, "", *lines, "", twin.table().caption.replace("*", STAR), *["", mixed] * bool(mixed)]

@@ -89,7 +89,7 @@ class Table:
     Args:
         frame: texts and numbers; its index is not shown. Numbers have three decimals, whole ones none.
         caption: a line above it.
-        bold: places (line, column's name) to mark.
+        marked: for some places (line, column's name), the HTML tag that marks them: "b" or "u".
         small: for some places, what follows in small letters.
     """
 
@@ -97,10 +97,10 @@ class Table:
         self,
         frame: pd.DataFrame,
         caption: str = "",
-        bold: set[tuple[int, str]] | None = None,
+        marked: Mapping[tuple[int, str], str] | None = None,
         small: Mapping[tuple[int, str], str] | None = None,
     ):
-        self.frame, self.caption, self.bold, self.small = frame.map(as_text), caption, bold or set(), dict(small or {})
+        self.frame, self.caption, self.marked, self.small = frame.map(as_text), caption, dict(marked or {}), dict(small or {})
 
     def __repr__(self) -> str:
         plain = self.frame.copy()
@@ -130,7 +130,7 @@ class Table:
         if place == 0 and not text and line:
             return ""  # the cell above reaches here
         span = next(i for i, other in enumerate(below, 1) if other) if place == 0 else 1
-        text = f"<b>{text}</b>" if (line, name) in self.bold else text
+        text = f"<{tag}>{text}</{tag}>" if (tag := self.marked.get((line, name))) else text
         small = self.small.get((line, name))
         return f"<td{f' rowspan={span}' * (span > 1)}>{text}{f' <small>{html.escape(small)}</small>' if small else ''}</td>"
 

@@ -53,6 +53,12 @@ def accuracy(values: Iterable[float], confidence: float = 0.95) -> Interval:
     return found._replace(low=float(np.clip(found.low, 0, 1)), high=float(np.clip(found.high, 0, 1)))
 
 
+def seeds_said(counts: Iterable[float]) -> str:
+    """How many seeds stand behind some numbers, such as "3 to 5 seeds"; what has none does not count, and all without is empty."""
+    there = sorted({int(n) for n in counts if n > 0})
+    return f"{' to '.join(str(n) for n in dict.fromkeys((there[0], there[-1])))} seed{'s' * (there != [1])}" if there else ""
+
+
 def cut_said(intervals: Iterable[Interval]) -> str:
     """What a caption of accuracies adds if `accuracy` may have cut an end of one of their intervals."""
     return ", cut at 0 and 1" * any(i.low < i.high and not {i.low, i.high}.isdisjoint({0.0, 1.0}) for i in intervals)

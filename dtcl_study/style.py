@@ -6,7 +6,6 @@ Colours of `LOOKS` belong to methods and to nothing else. All that is no method 
 
 from __future__ import annotations
 
-import math
 import sys
 import textwrap
 from collections.abc import Iterable
@@ -18,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from . import experiments
+from .compare import seeds_said
 
 
 class Look(NamedTuple):
@@ -106,14 +106,11 @@ def method_handles(methods: Iterable[str]) -> list[Line2D]:
 def n_said(counts: Iterable[float], of: str = "") -> str:
     """How many seeds stand behind the means and intervals that a figure draws; what has none does not count.
 
-    >>> n_said([5, 5]), n_said([5, 3, math.nan, 0], " of a method"), n_said([], " of a method")
+    >>> n_said([5, 5]), n_said([5, 3, float("nan"), 0], " of a method"), n_said([], " of a method")
     ('n = 5 seeds', 'n = 3 to 5 seeds of a method', 'no seeds yet')
     """
-    there = sorted({int(n) for n in counts if math.isfinite(n) and n > 0})
-    if not there:
-        return "no seeds yet"
-    span = f"{there[0]}" if len(there) == 1 else f"{there[0]} to {there[-1]}"
-    return f"n = {span} seed{'' if there == [1] else 's'}{of}"
+    told = seeds_said(counts)
+    return f"n = {told}{of}" if told else "no seeds yet"
 
 
 def save(figure: Figure, name: str, folder: str | None) -> None:

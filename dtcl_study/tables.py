@@ -1,7 +1,7 @@
 """The paper's tables, each cell reported above measured ("twins"): its rows in its order, its columns.
 
-A twin shows three decimals throughout, 95 % intervals over seeds, n, and the best of each column in bold (of Tables 3 to 8 that of the
-table), the oracle aside; of D-Test-ID the nearest to one half.
+A twin shows three decimals throughout, 95 % intervals over seeds, n, the best of each column in bold (of Tables 3 to 8 that of the
+table) and the second best underlined, the oracle aside; of D-Test-ID the nearest to one half.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dtcl_core.methods import METHODS
 from . import reported, selection
 from .chapter import Table
 from .claims import NOT_YET, Contrast, Evidence, percent, states
-from .compare import Interval, accuracy, by_seed, cut_said, difference
+from .compare import Interval, accuracy, by_seed, cut_said, difference, seeds_said
 from .experiments import BASELINES, DOMAIN, ID, OOD, ORACLE, PROPOSED, SHORT, title
 from .reported import SIGMA
 from .study import Study
@@ -75,16 +75,19 @@ class Twin:
     measured: dict[tuple[int, int], Interval]
     whole: bool = False
 
-    def best(self, values: Mapping[tuple[int, int], float], column: int) -> set[int]:
-        """The lines with the best of some values in a column, or of the whole table, in each group that has two values or more."""
+    def marks(self, values: Mapping[tuple[int, int], float], column: int) -> dict[int, str]:
+        """How lines of a column are marked: "b" the best of some values, of each group that has two or more; "u" the second best.
+
+        Equals are marked alike. The second best is marked only where the best is of a whole column.
+        """
         near = self.columns[column].metric == DOMAIN
-        best: dict[str, list[tuple[float, int, int]]] = {}
+        groups: dict[str, list[tuple[float, int, int]]] = {}
         for (i, j), value in values.items():
             if (self.whole or j == column) and self.lines[i].where.get("method") != ORACLE and not math.isnan(value):
-                best.setdefault(self.lines[i].group, []).append((abs(value - 0.5) if near else -value, i, j))
-        return {
-            i for found in best.values() for value, i, j in found if j == column and len(found) > 1 and value == min(found)[0]
-        }
+                groups.setdefault(self.lines[i].group, []).append((abs(value - 0.5) if near else -value, i, j))
+        known = "b" if self.whole or self.lines[0].group else "bu"
+        ranks = [(sum(v < value for v, *_ in g), i) for g in groups.values() for value, i, j in g if j == column and len(g) > 1]
+        return {i: known[rank] for rank, i in ranks if rank < len(known)}
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -99,21 +102,18 @@ class Twin:
     @property
     def seeds_said(self) -> str:
         """How many seeds stand behind the cells, in words."""
-        counts = sorted({interval.n for interval in self.measured.values()} - {0})
-        if not counts:
-            return NOT_RUN
-        return f"{counts[0]} seed{'s' * (counts[0] > 1)}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]} seeds"
+        return seeds_said(interval.n for interval in self.measured.values()) or NOT_RUN
 
     def table(self, first: str = "") -> Table:
         """As a page shows it, with a header of the first column: two lines a row, reported above, measured below with its interval."""
         records: list[dict[str, str]] = []
-        bold: set[tuple[int, str]] = set()
+        marked: dict[tuple[int, str], str] = {}
         small: dict[tuple[int, str], str] = {}
         means = {place: interval.mean for place, interval in self.measured.items()}
         heads = [column.head or column.label for column in self.columns]
         mixed = len({interval.n for interval in self.measured.values()} - {0}) > 1
         for i, line in enumerate(self.lines):
-            others = [k for k, other in enumerate(self.lines) if line.group and other.group == line.group]
+            others = [k for k, other in enumerate(self.lines) if other.group == line.group]
             above, below = {first: line.label + line.mark, " ": "reported"}, {first: "", " ": "measured"}
             for j, head in enumerate(heads):
                 told, ours = self.reported.get((i, j)), self.measured[i, j]
@@ -121,19 +121,19 @@ class Twin:
                 below[head] = f"{ours.mean:.3f}" if ours.n else "–"
                 ends = [f"{ours.low:.3f}–{ours.high:.3f}"] * (ours.n > 1) + [f"n {ours.n}"] * (mixed and ours.n > 0)
                 small |= {(2 * i + 1, head): ", ".join(ends)} if ends else {}
-                bold |= {(2 * i, head)} if i in self.best(self.reported, j) else set()
-                alike = len({self.measured[k, j].n for k in others}) < 2
-                bold |= {(2 * i + 1, head)} if alike and i in self.best(means, j) else set()
+                alike = len({self.measured[k, j].n for k in others} - {0}) < 2
+                for k, values in enumerate((self.reported, means if alike else {})):
+                    marked |= {(2 * i + k, head): mark} if (mark := self.marks(values, j).get(i)) else {}
             records += [above, below]
         most = max((i.n for i in self.measured.values()), default=0)
         how = f"our mean over {self.seeds_said} and its 95 % interval{cut_said(self.measured.values())}"
         how = how if most > 1 else [NOT_RUN, "one seed, so no interval"][most]
         marks = f" {MARKS}" if any(line.mark for line in self.lines) else ""
-        best = "best of the table" if self.whole else "best of a column"
+        best = "best of the table" if self.whole else "best of a column, underlined: second best"
         best = f"the better of a method's two{', over as many seeds' * mixed}" if any(line.group for line in self.lines) else best
         near = " (D-Test-ID: nearest 0.5)" if DOMAIN in {column.metric for column in self.columns} else ""
         said = f"{self.caption} Measured: {how}.{marks} Bold: {best}{near}."
-        return Table(pd.DataFrame(records), said, bold, small)
+        return Table(pd.DataFrame(records), said, marked, small)
 
 
 def twin(caption: str, lines: Sequence[Line], columns: Sequence[Column], rows: pd.DataFrame, paper: pd.DataFrame) -> Twin:
@@ -305,5 +305,4 @@ def devices_said(rows: pd.DataFrame) -> str:
 
 def provenance(frame: pd.DataFrame) -> pd.DataFrame:
     """How many runs come from which device, precision, torch and code."""
-    columns = ["device", "precision", "torch", "sources"]
-    return frame.groupby(columns, dropna=False).key.nunique().rename("runs").reset_index()
+    return frame.groupby(["device", "precision", "torch", "sources"], dropna=False).key.nunique().rename("runs").reset_index()
