@@ -59,10 +59,12 @@ def refresh(path: Path) -> None:
 def answer() -> list[str]:
     """The README's answer: a sentence, and Table 1 with what is reported over what is measured."""
     evidence = claims.Evidence()
-    verdict, seeds = claims.judged(1, evidence), evidence.grid.complete_seeds
+    verdict, seeds, means = claims.judged(1, evidence), evidence.grid.complete_seeds, ""
     first = f"**Not judged yet:** the paper's grid at sigma 50 is complete on {seeds} of {SEEDS} seeds. Fifty fresh seeds, which take no part in the selection, will decide."
     if verdict.word != claims.NOT_YET:
-        first = " ".join(claims.headline(verdict))
+        answer, won, means = claims.headline(verdict, claims.judged(2, evidence))
+        cells = [list(won), ["---"] * won.shape[1], *won.to_numpy().tolist()]
+        first = "\n".join([answer, "", *(f"| {' | '.join(line)} |" for line in cells)])
     twin = tables.twin_of(1)
     heads = ["method", *(f"{c.label}, reported | measured" for c in twin.columns)]
     lines = [f"| {' | '.join(h.replace(' | ', ' / ') for h in heads)} |", "|" + "---|" * len(heads)]
@@ -74,7 +76,14 @@ def answer() -> list[str]:
             cells.append(" / ".join(MARKED[mark.get(i)].format(text) for mark, text in zip(marks, (told, ours), strict=True)))
         lines.append(f"| {' | '.join([line.label + line.mark.replace('*', STAR), *cells])} |")
     mixed = tables.devices_said(evidence.shown.query("label_fraction == 0.01"))
-    return [first, "", *lines, "", twin.table().caption.replace("*", STAR), *["", mixed] * bool(mixed)]
+    return [
+        first,
+        "",
+        *lines,
+        "",
+        twin.table().caption.replace("*", STAR),
+        *(part for told in (means, mixed) if told for part in ("", told)),
+    ]
 
 
 def write_answer(path: Path) -> None:

@@ -129,7 +129,7 @@ class Twin:
         how = f"our mean over {self.seeds_said} and its 95 % interval{cut_said(self.measured.values())}"
         how = how if most > 1 else [NOT_RUN, "one seed, so no interval"][most]
         marks = f" {MARKS}" if any(line.mark for line in self.lines) else ""
-        best = "best of the table" if self.whole else "best of a column, underlined: second best"
+        best = "best of the table" if self.whole else "best, underlined: second best"
         best = f"the better of a method's two{', over as many seeds' * mixed}" if any(line.group for line in self.lines) else best
         near = " (D-Test-ID: nearest 0.5)" if DOMAIN in {column.metric for column in self.columns} else ""
         said = f"{self.caption} Measured: {how}.{marks} Bold: {best}{near}."
@@ -266,23 +266,6 @@ def over_baselines(rows: pd.DataFrame, method: str, metric: str) -> list[Contras
     mine, m = by_seed(rows, metric, method=method), 2 * len(PROPOSED) * len(BASELINES)
     pairs = [(title(other), difference(mine, by_seed(rows, metric, method=other))) for other in BASELINES]
     return states(pairs, m=m)
-
-
-def baselines_beaten(rows: pd.DataFrame, metric: str) -> str:
-    """How many baselines each proposed method beats on an accuracy, and which it does not, or beats by least; rows as for `leads`."""
-    parts = []
-    for method in PROPOSED:
-        found = over_baselines(rows, method, metric)
-        if any(c.state == NOT_YET for c in found):
-            return NOT_RUN
-        won, others = sum(c.state == "for" for c in found), [c for c in found if c.state != "for"]
-        least = min(found, key=lambda c: c.interval.mean)
-        told = [f"smallest lead: {least.interval.text(signed=True)}, over {least.label}"] * (not others)
-        for c in others:
-            word = "clearly worse than" if c.state == "against" else "undecided against"
-            told.append(f"{word} {c.label}: {c.interval.text(signed=True)}")
-        parts.append(f"{title(method)} is clearly better than {won} of {len(found)} baselines ({'; '.join(told)})")
-    return "; ".join(parts)
 
 
 def selected_configurations(chosen: pd.DataFrame) -> pd.DataFrame:

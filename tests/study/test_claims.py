@@ -66,19 +66,23 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
     def partly(run, fraction, metric):
         return 0.775 if run.method == "dw_negatives" and metric == "test_ood" else papers(run, fraction, metric)
 
-    said, means = claims.headline(claims.judged(1, MadeUp(papers)))
-    assert said == (
-        "**Confirmed. Unseen colour: confirmed (8 of 8 comparisons with baselines clearly won, none clearly lost)."
-        " Training colours: confirmed (8 of 8 clearly won, none clearly lost).**"
-    )
-    assert "over 20 fresh seeds" in means and "the 99.69 % interval lies below zero" in means
+    said, table, means = claims.headline(*(claims.judged(number, MadeUp(papers)) for number in (1, 2)))
+    assert said == "**The paper's main claim is confirmed.** Clear wins and losses against the baselines, on 20 fresh seeds:"
+    assert list(table) == ["comparison", "verdict", "Negatives", "Pairs"]
+    assert table.to_numpy().tolist() == [
+        ["unseen colour", "confirmed", *["4 of 4 won, 0 lost"] * 2],
+        ["training colours", "confirmed", *["4 of 4 won, 0 lost"] * 2],
+        ["hiding the domain", "confirmed", *["3 of 3 won, 0 lost"] * 2],
+    ]
+    assert "the 99.69 % interval lies below zero (domain: 99.17 %)" in means
     verdict = claims.judged(1, MadeUp(partly))
     ood = [c.state for c in verdict.contrasts if c.label.startswith("Test-OOD")]
     assert 4 <= ood.count("for") < 8 and {c.state for c in verdict.contrasts if c.label.startswith("Test-ID")} == {"for"}
-    said, _ = claims.headline(verdict)
+    said, found, _ = claims.headline(verdict, claims.judged(2, MadeUp(partly)))
     word = "not confirmed" if "against" in ood else "partly confirmed"
-    won = f"{ood.count('for')} of 8 comparisons with baselines clearly won, {ood.count('against') or 'none'} clearly lost"
-    assert said.startswith(f"**{word.capitalize()}. Unseen colour: {word} ({won}). Training colours: confirmed (8 of 8 ")
+    won = [f"{part.count('for')} of 4 won, {part.count('against')} lost" for part in (ood[:4], ood[4:])]
+    assert f"claim is {word}.**" in said and found.iloc[0].tolist() == ["unseen colour", word, *won]
+    assert found.iloc[1:].equals(table.iloc[1:])
 
 
 def test_where_the_papers_means_are_true_its_claims_hold():

@@ -135,24 +135,6 @@ def test_the_least_of_four_upper_limits_is_told():
     assert "CL with MMD Penalty" in line["smallest lead"] and line["smallest upper limit"] < 0.05
 
 
-def test_a_sentence_names_what_is_not_beaten_or_is_closest():
-    rng = np.random.default_rng(0)
-    level = {"dw_negatives": 0.8, "dw_pairs": 0.7, "standard": 0.8, "mmd": 0.75}
-    rows = selected(12, lambda run, f, m: level.get(run.method, 0.6) + 0.01 * rng.normal()).query("label_fraction == 0.01")
-    negatives, pairs = tables.baselines_beaten(rows, "test_id").split("; Domain-Weighted Pairs ")
-    assert negatives.startswith(
-        "Domain-Weighted Negatives is clearly better than 3 of 4 baselines (undecided against Standard CL: "
-    )
-    assert (
-        pairs.startswith("is clearly better than 2 of 4 baselines (clearly worse than Standard CL: -0.1")
-        and "; clearly worse than CL with MMD" in pairs
-    )
-    level |= {"standard": 0.65, "mmd": 0.6}
-    rows = selected(12, lambda run, f, m: level.get(run.method, 0.6) + 0.01 * rng.normal()).query("label_fraction == 0.01")
-    assert "Negatives is clearly better than 4 of 4 baselines (smallest lead: +0.1" in tables.baselines_beaten(rows, "test_id")
-    assert tables.baselines_beaten(rows[:0], "test_id") == "not yet run"
-
-
 @pytest.mark.parametrize("number", [0, 10])
 def test_unknown_tables_are_refused(number):
     with pytest.raises(ValueError, match="Tables 1 to 9"):
