@@ -493,19 +493,21 @@ def headline(first: Verdict, second: Verdict) -> tuple[str, pd.DataFrame, str]:
     seeds, domain = min(c.interval.n for c in first.contrasts), [c for c in second.contrasts if c.decides]
     ood, seen = ([c for c in first.contrasts if c.label.startswith(SHORT[metric])] for metric in (OOD, ID))
     lines = []
-    for name, mine in {"unseen colour": ood, "training colours": seen, "hiding the domain": domain}.items():
-        told = [[c.state for c in mine if f": {title(method)} " in c.label] for method in PROPOSED]
-        counts = [f"{found.count('for')} of {len(found)} won, {found.count('against')} lost" for found in told]
+    for name, mine in {
+        "unseen colour (Test-OOD)": ood,
+        "training colours (Test-ID)": seen,
+        "hiding the colour (D-Test-ID)": domain,
+    }.items():
+        told = [Counter(c.state for c in mine if f": {title(method)} " in c.label) for method in PROPOSED]
+        counts = [f"{n['for']} won, {n['against']} lost, {n['open'] + n['alike']} open" for n in told]
         lines.append((name, words[by_the_rule(mine)], *counts))
     table = pd.DataFrame(
-        lines, columns=["comparison", "verdict", *(title(method).removeprefix("Domain-Weighted ") for method in PROPOSED)]
+        lines, columns=["comparison", "verdict", *(title(method).replace("Domain-Weighted", "DW") for method in PROPOSED)]
     )
     limits = [f"{100 - 5 / len(each):.2f} %" for each in (first.contrasts, domain)]
-    means = f"*Won*: the 95 % interval of the paired difference lies above zero. *Lost*: the {limits[0]} interval lies below zero (domain: {limits[1]})."
-    means += " *Confirmed* needs every win, so wins are not corrected for their number. *Not confirmed* needs one loss, so losses are. *Partly*: no"
-    means += " loss, half or more won. *Undecided*: no loss, fewer won. The domain is compared with all baselines but Same Domain Negatives."
-    return (
-        f"**The paper's main claim is {words[first.word]}.** Clear wins and losses against the baselines, on {seeds} fresh seeds:",
-        table,
-        means,
-    )
+    means = f"*Won*: the 95 % interval of the paired difference lies on the method's side of zero. *Lost*: the {limits[0]} interval lies on the other side"
+    means += f" (hiding the colour: {limits[1]}). One loss is enough for *not confirmed*, so intervals for losses allow for the number of comparisons."
+    means += " *Confirmed*: all won. *Partly*: no loss, half or more won. *Undecided*: no loss, fewer won. A verdict counts both methods."
+    means += " Same Domain Negatives has no part in the last line: the paper says that it hides the colour better."
+    answer = f"**The paper's main claim is {words[first.word]}.** Paired comparisons with each baseline on {seeds} fresh seeds:"
+    return answer, table, means

@@ -67,21 +67,22 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
         return 0.775 if run.method == "dw_negatives" and metric == "test_ood" else papers(run, fraction, metric)
 
     said, table, means = claims.headline(*(claims.judged(number, MadeUp(papers)) for number in (1, 2)))
-    assert said == "**The paper's main claim is confirmed.** Clear wins and losses against the baselines, on 20 fresh seeds:"
-    assert list(table) == ["comparison", "verdict", "Negatives", "Pairs"]
+    assert said == "**The paper's main claim is confirmed.** Paired comparisons with each baseline on 20 fresh seeds:"
+    assert list(table) == ["comparison", "verdict", "DW Negatives", "DW Pairs"]
     assert table.to_numpy().tolist() == [
-        ["unseen colour", "confirmed", *["4 of 4 won, 0 lost"] * 2],
-        ["training colours", "confirmed", *["4 of 4 won, 0 lost"] * 2],
-        ["hiding the domain", "confirmed", *["3 of 3 won, 0 lost"] * 2],
+        ["unseen colour (Test-OOD)", "confirmed", *["4 won, 0 lost, 0 open"] * 2],
+        ["training colours (Test-ID)", "confirmed", *["4 won, 0 lost, 0 open"] * 2],
+        ["hiding the colour (D-Test-ID)", "confirmed", *["3 won, 0 lost, 0 open"] * 2],
     ]
-    assert "the 99.69 % interval lies below zero (domain: 99.17 %)" in means
+    assert "the 99.69 % interval lies on the other side (hiding the colour: 99.17 %)" in means
     verdict = claims.judged(1, MadeUp(partly))
     ood = [c.state for c in verdict.contrasts if c.label.startswith("Test-OOD")]
     assert 4 <= ood.count("for") < 8 and {c.state for c in verdict.contrasts if c.label.startswith("Test-ID")} == {"for"}
     said, found, _ = claims.headline(verdict, claims.judged(2, MadeUp(partly)))
     word = "not confirmed" if "against" in ood else "partly confirmed"
-    won = [f"{part.count('for')} of 4 won, {part.count('against')} lost" for part in (ood[:4], ood[4:])]
-    assert f"claim is {word}.**" in said and found.iloc[0].tolist() == ["unseen colour", word, *won]
+    counts = [(part.count("for"), part.count("against")) for part in (ood[:4], ood[4:])]
+    told = [f"{won} won, {lost} lost, {4 - won - lost} open" for won, lost in counts]
+    assert f"claim is {word}.**" in said and found.iloc[0].tolist() == ["unseen colour (Test-OOD)", word, *told]
     assert found.iloc[1:].equals(table.iloc[1:])
 
 
