@@ -7,6 +7,7 @@ table) and the second best underlined, the oracle aside; of D-Test-ID the neares
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -76,7 +77,7 @@ class Twin:
     whole: bool = False
 
     def marks(self, values: Mapping[tuple[int, int], float], column: int) -> dict[int, str]:
-        """How lines of a column are marked: "b" the best of some values, of each group that has two or more; "u" the second best.
+        """How lines of a column are marked: "b" the best of some values, of each group that has all of them; "u" the second best.
 
         Equals are marked alike. The second best is marked only where the best is of a whole column.
         """
@@ -86,7 +87,10 @@ class Twin:
             if (self.whole or j == column) and self.lines[i].where.get("method") != ORACLE and not math.isnan(value):
                 groups.setdefault(self.lines[i].group, []).append((abs(value - 0.5) if near else -value, i, j))
         known = "b" if self.whole or self.lines[0].group else "bu"
-        ranks = [(sum(v < value for v, *_ in g), i) for g in groups.values() for value, i, j in g if j == column and len(g) > 1]
+        taking_part = Counter(line.group for line in self.lines if line.where.get("method") != ORACLE)
+        whole = {group: n * (len(self.columns) if self.whole else 1) for group, n in taking_part.items()}
+        found = [g for group, g in groups.items() if len(g) == whole[group] > 1]
+        ranks = [(sum(v < value for v, *_ in g), i) for g in found for value, i, j in g if j == column]
         return {i: known[rank] for rank, i in ranks if rank < len(known)}
 
     @property
