@@ -494,7 +494,7 @@ def idea() -> Figure:
         axis.annotate("", (2.75, y), (1.7, 1.75), arrowprops={"arrowstyle": "-|>", "color": PAIRS[kind], "linewidth": 0.25 / tau})
         _image(axis, train.images[index], 3.45, y, 1.25)
         push = "pushed apart hard" if w > 0.5 else "pushed apart less"
-        axis.text(4.3, y, f"{told}\n$\\tau$ = {tau:.3f}\n{push}", va="center", fontsize=10, linespacing=1.1)
+        axis.text(4.3, y, f"{told}\n$\\tau$ = {tau:.2f}\n{push}", va="center", fontsize=10, linespacing=1.1)
     return figure
 
 
