@@ -60,11 +60,11 @@ def answer() -> list[str]:
     """The README's answer: a sentence, and Table 1 with what is reported over what is measured."""
     evidence = claims.Evidence()
     verdict, seeds, means = claims.judged(1, evidence), evidence.grid.complete_seeds, ""
-    first = f"**Not judged yet:** the paper's grid at sigma 50 is complete on {seeds} of {SEEDS} seeds. Fifty fresh seeds, which take no part in the selection, will decide."
+    first = f"{claims.MAIN} **Not judged yet:** the paper's grid at sigma 50 is complete on {seeds} of {SEEDS} seeds. Fifty fresh seeds, which take no part in the selection, will decide."
     if verdict.word != claims.NOT_YET:
         answer, won, means = claims.headline(verdict, claims.judged(2, evidence))
         cells = [list(won), ["---"] * won.shape[1], *won.to_numpy().tolist()]
-        first = "\n".join([answer, "", *(f"| {' | '.join(line)} |" for line in cells)])
+        first = "\n".join([f"{claims.MAIN} {answer}", "", *(f"| {' | '.join(line)} |" for line in cells)])
     twin = tables.twin_of(1)
     heads = ["method", *(f"{c.label}, reported | measured" for c in twin.columns)]
     lines = [f"| {' | '.join(h.replace(' | ', ' / ') for h in heads)} |", "|" + "---|" * len(heads)]

@@ -29,7 +29,7 @@ from .study import Study
 ACCURACIES = (OOD, ID, DOMAIN)
 Where = Mapping[str, Any]  # values of columns of rows
 NOT_RUN = "not yet run"
-MARKS = "* the paper's methods; † oracle, never bold."
+MARKS = "* the paper's methods; † oracle, never marked."
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Twin:
         groups: dict[str, list[tuple[float, int, int]]] = {}
         for (i, j), value in values.items():
             if (self.whole or j == column) and self.lines[i].where.get("method") != ORACLE and not math.isnan(value):
-                groups.setdefault(self.lines[i].group, []).append((abs(value - 0.5) if near else -value, i, j))
+                groups.setdefault(self.lines[i].group, []).append((round(abs(value - 0.5), 12) if near else -value, i, j))
         known = "b" if self.whole or self.lines[0].group else "bu"
         taking_part = Counter(line.group for line in self.lines if line.where.get("method") != ORACLE)
         whole = {group: n * (len(self.columns) if self.whole else 1) for group, n in taking_part.items()}
@@ -117,7 +117,7 @@ class Twin:
         heads = [column.head or column.label for column in self.columns]
         mixed = len({interval.n for interval in self.measured.values()} - {0}) > 1
         for i, line in enumerate(self.lines):
-            others = [k for k, other in enumerate(self.lines) if other.group == line.group]
+            group = [k for k, o in enumerate(self.lines) if o.group == line.group and o.where.get("method") != ORACLE]
             above, below = {first: line.label + line.mark, " ": "reported"}, {first: "", " ": "measured"}
             for j, head in enumerate(heads):
                 told, ours = self.reported.get((i, j)), self.measured[i, j]
@@ -125,7 +125,7 @@ class Twin:
                 below[head] = f"{ours.mean:.3f}" if ours.n else "–"
                 ends = [f"{ours.low:.3f}–{ours.high:.3f}"] * (ours.n > 1) + [f"n {ours.n}"] * (mixed and ours.n > 0)
                 small |= {(2 * i + 1, head): ", ".join(ends)} if ends else {}
-                alike = len({self.measured[k, j].n for k in others} - {0}) < 2
+                alike = len({self.measured[k, c].n for k in group for c in (range(len(heads)) if self.whole else [j])}) < 2
                 for k, values in enumerate((self.reported, means if alike else {})):
                     marked |= {(2 * i + k, head): mark} if (mark := self.marks(values, j).get(i)) else {}
             records += [above, below]
@@ -134,9 +134,9 @@ class Twin:
         how = how if most > 1 else [NOT_RUN, "one seed, so no interval"][most]
         marks = f" {MARKS}" if any(line.mark for line in self.lines) else ""
         best = "best of the table" if self.whole else "best, underlined: second best"
-        best = f"the better of a method's two{', over as many seeds' * mixed}" if any(line.group for line in self.lines) else best
+        best = "the better of a method's two" if any(line.group for line in self.lines) else best
         near = " (D-Test-ID: nearest 0.5)" if DOMAIN in {column.metric for column in self.columns} else ""
-        said = f"{self.caption} Measured: {how}.{marks} Bold: {best}{near}."
+        said = f"{self.caption} Measured: {how}.{marks} Bold: {best}{near}.{' Means of different n are not compared.' * mixed}"
         return Table(pd.DataFrame(records), said, marked, small)
 
 
@@ -184,7 +184,7 @@ def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIG
     columns = [Column(SHORT[metric], metric, where, heads[metric]) for metric in ACCURACIES]
     methods = [m for m in METHODS if m in set(rows.method)] if len(rows) else METHODS
     paper = reported.main_comparison(sigma, label_fraction)
-    caption = f"Accuracy with {percent(label_fraction)} of the labels at sigma {sigma:g} (the spread of colours)."
+    caption = f"Accuracy with {percent(label_fraction)} of the labels at sigma {sigma:g}."
     return twin(caption, of_methods(tuple(methods)), columns, rows, paper)
 
 

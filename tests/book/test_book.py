@@ -218,7 +218,7 @@ def test_the_front_page_and_the_readme_give_the_answer_of_a_judged_study(whole_s
     first, *rest = refresh.answer()
     verdict = claims.judged(1)
     said, won, means = claims.headline(verdict, claims.judged(2))
-    assert verdict.word in ("holds", "partly") and first.startswith(said) and means in rest
+    assert verdict.word in ("holds", "partly") and first.startswith(f"{claims.MAIN} {said}") and means in rest
     assert first.splitlines()[4:] == [f"| {' | '.join(line)} |" for line in won.to_numpy()] and len(won) == 3
     assert sum("\\*" in line for line in rest) == 3, "two methods are marked, and the caption says what a mark means"
     code = re.findall(r"```\{code-cell\}[^\n]*\n(.*?)```", (ROOT / "book/intro.md").read_text(), flags=re.DOTALL)

@@ -67,7 +67,7 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
         return 0.775 if run.method == "dw_negatives" and metric == "test_ood" else papers(run, fraction, metric)
 
     said, table, means = claims.headline(*(claims.judged(number, MadeUp(papers)) for number in (1, 2)))
-    assert said == "**The paper's main claim is confirmed.** Paired comparisons with each baseline on 20 fresh seeds:"
+    assert said == "**The paper's main claim is confirmed.** Paired comparisons with the baselines on 20 fresh seeds:"
     assert list(table) == ["comparison", "verdict", "DW Negatives", "DW Pairs"]
     assert table.to_numpy().tolist() == [
         ["unseen colour (Test-OOD)", "confirmed", *["4 won, 0 lost, 0 open"] * 2],

@@ -103,6 +103,12 @@ def test_a_cell_without_rows_is_a_dash_and_n_is_told():
     rows, rng = selected(3), np.random.default_rng(0)
     mixed = tables.table_1(rows[(rows.method != "dann") | (rows.seed == 0)]).table()
     assert "3 seeds" in mixed.caption and "1 to" in mixed.caption
+    assert "Means of different n are not compared." in mixed.caption and not [place for place in mixed.marked if place[0] % 2]
+    some = tables.table_1(rows[rows.method != "dann"])
+    assert (
+        len(some.marks(some.reported, 0)) == 2
+        and tables.table_2(rows[rows.method != "dann"]).marks({(0, 0): 0.9, (1, 0): 0.8}, 0) == {}
+    )
     line = 2 * list(mixed.frame.iloc[::2, 0]).index("CL with DANN") + 1
     assert {text for place, text in mixed.small.items() if place[0] == line} == {"n 1"}
     assert all(text.endswith(", n 3") for place, text in mixed.small.items() if place[0] != line)
