@@ -116,7 +116,8 @@ class Table:
         """The table as HTML, in a box that scrolls by itself; `_static/narrow.css` styles it."""
         if self.frame.empty:
             return f"<p>{html.escape(self.caption.rstrip('.') + ': not' if self.caption else 'Not')} yet run.</p>"
-        heads = "".join(f"<th>{html.escape(str(name))}</th>" for name in self.frame).replace(" %", "&nbsp;%")
+        heads = "".join(f"<th>{html.escape(str(name))}</th>" for name in self.frame)
+        heads = heads.replace(" %", "&nbsp;%").replace("-", "&#8209;")  # no line breaks there
         lines = []
         for line in range(len(self.frame)):
             cells = "".join(self._cell(line, place, str(name)) for place, name in enumerate(self.frame))

@@ -179,7 +179,7 @@ def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIG
     heads = {
         OOD: "Unseen colour (Test-OOD)",
         ID: "Training colours (Test-ID)",
-        DOMAIN: "Colour recovered (D-Test-ID), best near 0.5",
+        DOMAIN: "Colour recovered (D-Test-ID, best 0.5)",
     }
     columns = [Column(SHORT[metric], metric, where, heads[metric]) for metric in ACCURACIES]
     methods = [m for m in METHODS if m in set(rows.method)] if len(rows) else METHODS

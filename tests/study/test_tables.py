@@ -55,7 +55,7 @@ def test_the_best_is_bold_and_the_oracle_is_aside():
     assert [m for m in table.frame["method"] if m[-2:] in (" *", " †")] == [
         "Domain-Weighted Negatives *", "Domain-Weighted Pairs *", "Standard CL w/ Color Jitter †"
     ]  # fmt: skip
-    told = "Colour recovered (D-Test-ID), best near 0.5"
+    told = "Colour recovered (D-Test-ID, best 0.5)"
     place = lambda line, column: (names[line // 2], "reported" if line % 2 == 0 else "measured", column)
     bold, second = ({place(*where) for where, mark in table.marked.items() if mark == wanted} for wanted in "bu")
     assert ("Domain-Weighted Pairs", "measured", "Unseen colour (Test-OOD)") in bold
