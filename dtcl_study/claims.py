@@ -488,7 +488,7 @@ def judged(number: int, evidence: Evidence | None = None) -> Verdict:
 
 
 # Claims 1 and 2 in short.
-MAIN = "The paper's main claim: Domain-Weighted (DW) Negatives and DW Pairs beat four baselines on the unseen and training colours. Also: they hide the colour."
+MAIN = "The paper's main claim: Domain-Weighted (DW) Negatives and DW Pairs beat four baselines on the unseen and training colours. They also hide the colour."
 
 
 def headline(first: Verdict, second: Verdict) -> tuple[str, pd.DataFrame, str]:
