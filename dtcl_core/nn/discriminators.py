@@ -148,6 +148,10 @@ class Discriminator(Described):
         return (predicted == domains)[domains >= 0].double().mean().item()
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+        bias = state.get(prefix + self.learned[-1])
+        if bias is not None and len(bias) != self.num_domains:
+            rest[-1].append(f"{prefix}num_domains is {self.num_domains}, but what is loaded tells {len(bias)} domains apart.")
+            return
         for name in self._buffers:  # they get the saved shapes, or None
             saved = state.get(prefix + name)
             setattr(self, name, None if saved is None else torch.empty_like(saved))

@@ -66,7 +66,7 @@ def all_gather(x: Tensor) -> Tensor:
 
 
 def check_alike(check: Callable[[], Any], x: Tensor, exchanged: bool = True, beside: Sequence[Any] = ()) -> Any:
-    """What `check` returns. If it raises ValueError on one process, all processes raise, so that none waits for another.
+    """What `check` returns. If it raises an error on one process, all processes raise, so that none waits for another.
 
     All also raise if they differ in the shape [N, k] of x, in the bytes of a number, or in which inputs of `beside` are None.
     Where x is not `exchanged`, only this process's check counts.
@@ -74,7 +74,7 @@ def check_alike(check: Callable[[], Any], x: Tensor, exchanged: bool = True, bes
     problem, result = None, None
     try:
         result = check()
-    except ValueError as error:
+    except Exception as error:
         problem = error
     if exchanged and active():
         given = sum(2**i for i, value in enumerate(beside) if value is not None)
@@ -91,3 +91,10 @@ def check_alike(check: Callable[[], Any], x: Tensor, exchanged: bool = True, bes
     if problem is not None:
         raise problem
     return result
+
+
+def check_same(q: Tensor, name: str) -> None:
+    """Raise ValueError, on all processes, if q [N, D] in [0, 1] differs between them by more than a hundredth."""
+    everyones = _exchanged(q[None]) if active() else q[None]
+    if bool(((everyones - everyones[:1]).abs() > 1e-2).any()):
+        raise ValueError(f"{name} differs between processes; fit it to the embeddings of all (`nn.gather.all_gather`).")

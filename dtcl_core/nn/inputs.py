@@ -54,7 +54,8 @@ def check_embeddings(
 def check_integers(name: str, value: Any, *shapes: Sequence[int], types: Sequence[torch.dtype] = INTEGERS) -> None:
     """Raise ValueError unless a value is a tensor of one of these shapes and types, and int64 can hold it."""
     if not isinstance(value, Tensor):
-        raise ValueError(f"{name} must be a tensor of integers, got {type(value).__name__}.")
+        advice = " (number names once, for all data)" * (isinstance(value, Sequence) and any(isinstance(v, str) for v in value))
+        raise ValueError(f"{name} must be a tensor of integers{advice}, got {type(value).__name__}.")
     if value.dtype not in types or value.shape not in shapes:
         wanted = f"integers {list(shapes[0])}, one an example"
         raise ValueError(f"{name} must be {wanted}, got {value.dtype} {tuple(value.shape)}.")

@@ -52,8 +52,8 @@ class Seen:
                 same = same_domain(chunk.domains, candidates.domains)
                 within, across = known & same, known & ~same
             clipped = negative & (tau_neg <= torch.as_tensor(self.tau.tau_min).to(tau_neg)[..., None, None])
-            parts = (tau_neg[within], tau_neg[across], clipped, within, across, negative)
-            sums += torch.stack([part.double().sum() for part in parts])
+            totals = [tau_neg.where(kind, 0).sum(-1).double().sum() for kind in (within, across)]
+            sums += torch.stack([*totals, *(kind.count_nonzero() for kind in (clipped, within, across, negative))])
         accuracy = torch.nan
         if candidates.domains is not None and candidates.posterior is not None:
             hit = candidates.posterior.argmax(-1) == candidates.domains

@@ -63,7 +63,7 @@ class Weigher(Tunable):
         super().__init__()
         self.tau_beta = tau_beta
         self.tau_min = tau_min
-        self.num_domains = int(checked_number("num_domains", num_domains, 2, integer=True))
+        self.num_domains = num_domains
         self.weighting = checked_choice("weighting", weighting, WEIGHTINGS)
         self.l2 = l2
         self.features = checked_choice("features", features, FEATURES)
@@ -71,6 +71,8 @@ class Weigher(Tunable):
         self._check_discriminator()
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name == "num_domains":
+            value = int(checked_number(name, value, 2, integer=True))
         super().__setattr__(name, float(checked_number(name, value, 0.0, above=True)) if name == "l2" else value)
 
     def _check_discriminator(self) -> None:
@@ -108,31 +110,27 @@ class Weigher(Tunable):
             weight, bias = _fit_when_compiled(*problem) if compiled else outside_vmap(fitting.fit, *problem)
         single = domains.amax(-1) <= domains.masked_fill(domains < 0, self.num_domains).amin(-1)
         if validate and not compiled and bool(single.any()):
-            message = (
-                "a batch holds no two known domains, so that no discriminator can be fitted; its weights are w_ij = 1 / N_D."
-            )
+            message = "a batch holds no two known domains: no discriminator can be fitted, and its weights are w_ij = 1 / N_D."
             warnings.warn(message, stacklevel=2)  # Python shows it once
         weight, bias = weight.masked_fill(single[..., None, None], 0.0), bias.masked_fill(single[..., None], 0.0)
         return Fitted(logistic.LogisticModel(weight, bias), self.features)
 
-    def posterior(self, known: HasPosterior, z: Tensor, gather: bool, validate: bool) -> Tensor:
+    def posterior(self, known: HasPosterior, z: Tensor, gather: bool, checked: bool) -> Tensor:
         """Domain posteriors [..., N, D] of embeddings z, without a gradient; ValueError if they are not of N_D domains."""
-        with torch.no_grad(), torch.autocast(z.device.type, enabled=False):
-            q = known.predict_proba(widened(z.detach()))
-        if not isinstance(q, Tensor):
-            raise ValueError(f"predict_proba of the discriminator must return a tensor, got {type(q).__name__}.")
-        if q.shape != (*z.shape[:-1], self.num_domains):
-            raise ValueError(
-                f"predict_proba of the discriminator must return {[*z.shape[:-1], self.num_domains]}, got {[*q.shape]}."
-            )
 
-        def check_sums() -> None:
-            if not bool(((q.sum(-1) - 1).abs() < 1e-2).all()) or bool((q < 0).any()):
-                raise ValueError("predict_proba of the discriminator must return probabilities that sum to 1.")
+        def asked() -> Tensor:
+            with torch.no_grad(), torch.autocast(z.device.type, enabled=False):
+                q = known.predict_proba(widened(z.detach()))
+            returned = "predict_proba of the discriminator must return"
+            if not isinstance(q, Tensor):
+                raise ValueError(f"{returned} a tensor, got {type(q).__name__}.")
+            if q.shape != (*z.shape[:-1], self.num_domains):
+                raise ValueError(f"{returned} {[*z.shape[:-1], self.num_domains]}, got {[*q.shape]}.")
+            if checked and not bool(((q.sum(-1) - 1).abs() < 1e-2).all() & (q >= 0).all()):
+                raise ValueError(f"{returned} probabilities that sum to 1.")
+            return q
 
-        if validate and self.discriminator is not None and not torch.compiler.is_compiling():
-            processes.check_alike(check_sums, z, gather)
-        return q.to(z.dtype)
+        return (processes.check_alike(asked, z, gather) if checked else asked()).to(z.dtype)
 
     def weighed(
         self, anchors: Anchors, candidates: Candidates, known: HasPosterior, gather: bool, validate: bool
@@ -142,9 +140,13 @@ class Weigher(Tunable):
         The belief of "pairs" is the anchor's posterior. That of "negatives" is one-hot at the anchor's domain; where this is
         not known, all domains are equally likely, so that w_ij = 1 / N_D.
         """
-        candidates = replace(candidates, posterior=self.posterior(known, candidates.z, gather, validate))
+        checked = validate and self.discriminator is not None and not torch.compiler.is_compiling()
+        posterior = self.posterior(known, candidates.z, gather, checked)
+        if checked and gather and candidates.is_negative is None:  # a queue is each process's own
+            processes.check_same(posterior[:64], "the discriminator")
+        candidates = replace(candidates, posterior=posterior)
         if checked_choice("weighting", self.weighting, WEIGHTINGS) == "pairs":
-            return replace(anchors, belief=self.posterior(known, anchors.z, gather, validate)), candidates
+            return replace(anchors, belief=self.posterior(known, anchors.z, gather, checked)), candidates
         assert anchors.domains is not None
         domains = anchors.domains.expand(anchors.z.shape[:-1])[..., None]
         own = (domains == torch.arange(self.num_domains, device=domains.device)).to(anchors.z.dtype)

@@ -454,7 +454,7 @@ def test_the_six_lines_run():
     space |= given
     for block in others:
         exec(block, space)
-    assert len(others) == 2 and space["loss_fn"](space["z0"], space["z1"], space["domains"]).isfinite()
+    assert len(others) == 3 and space["loss_fn"](space["z0"], space["z1"], space["domains"]).isfinite()
 
 
 @pytest.mark.parametrize("page", ["intro", "trust", "execution"])

@@ -124,6 +124,16 @@ def test_a_state_of_the_other_kind_leaves_it_without_a_fit(data):
         mlp.predict(z)
 
 
+@pytest.mark.parametrize("kind", [LinearDiscriminator, MLPDiscriminator])
+def test_a_state_of_another_number_of_domains_is_refused(kind, data):
+    z, domains = data
+    known = kind(3).fit(z, domains)
+    before = known.predict_proba(z)
+    with pytest.raises(RuntimeError, match="num_domains is 3, but what is loaded tells 2 domains apart"):
+        known.load_state_dict(kind(2).fit(z, domains % 2).state_dict())
+    torch.testing.assert_close(known.predict_proba(z), before, rtol=0, atol=0)
+
+
 def test_a_refit_that_fails_leaves_the_discriminator_as_it_was():
     z, domains = torch.randn(40, 3, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2
     known = LinearDiscriminator(2, calibrate=0.1).fit(z, domains)

@@ -8,6 +8,7 @@ from dtcl_core import (
     DomainWeightedInfoNCELoss,
     DomainWeightedSupConLoss,
     InfoNCELoss,
+    LinearDiscriminator,
     NegativeQueue,
     SameDomainInfoNCELoss,
     SupConLoss,
@@ -58,6 +59,8 @@ def penalised(name, loss_fn, z0, z1, domains, labels):
 
 def mistakes(rank, x0, x1, domains, labels):
     """What one process, or each, is to refuse, and the message of this one."""
+    fresh, fitted = LinearDiscriminator(D), LinearDiscriminator(D).fit(x0, domains)  # on the examples of this process
+    known = {"num_domains": D, "gather": True}
     calls = {
         "sizes": lambda: InfoNCELoss(gather=True)(x0[: 3 + rank], x1[: 3 + rank]),
         "widths": lambda: InfoNCELoss(gather=True)(x0[:, : 3 + rank], x1[:, : 3 + rank]),
@@ -68,11 +71,14 @@ def mistakes(rank, x0, x1, domains, labels):
         "tau": lambda: InfoNCELoss(nn.Parameter(torch.tensor(0.1 - 0.2 * rank)), gather=True)(x0, x1),
         "given": lambda: InfoNCELoss(gather=True)(x0, x1, ids=labels if rank else None),
         "pool": lambda: SupConLoss(gather=True)(x0, [x1] * (1 + rank), labels),
+        "one is fitted": lambda: DomainWeightedInfoNCELoss(**known, discriminator=fresh if rank else fitted)(x0, x1, domains),
+        "one has none": lambda: DomainWeightedInfoNCELoss(**known, discriminator=fitted if rank else None)(x0, x1, domains),
+        "they differ": lambda: DomainWeightedInfoNCELoss(**known, discriminator=fitted)(x0, x1, domains),
     }
     for name, call in calls.items():
         try:
             call()
-        except ValueError as error:
+        except (ValueError, RuntimeError) as error:
             yield name, str(error)
 
 
@@ -166,7 +172,9 @@ def check_messages(found):
     assert "got torch.float64" in found[0]["one pushes floats"] and "process 0" in found[1]["one pushes floats"]
     assert all("of one size on all processes, got [3, 4]" in one["unequal pushes"] for one in found)
     assert "tau must be > 0" in found[1]["tau"] and "process 1 was given what it refuses" in found[0]["tau"]
-    assert all("the same inputs" in one[what] for one in found for what in ("given", "pool"))
+    assert all("the same inputs" in one[what] for one in found for what in ("given", "pool", "one has none"))
+    assert "not fitted yet" in found[1]["one is fitted"] and "process 1 was given" in found[0]["one is fitted"]
+    assert all("the discriminator differs between processes" in one["they differ"] for one in found)
 
 
 def test_without_a_process_group_gather_changes_nothing():
