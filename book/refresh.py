@@ -68,12 +68,14 @@ def answer() -> list[str]:
     twin = tables.twin_of(1)
     heads = ["method", *(f"{c.label}, reported | measured" for c in twin.columns)]
     lines = [f"| {' | '.join(h.replace(' | ', ' / ') for h in heads)} |", "|" + "---|" * len(heads)]
+    marks = twin.marks(twin.reported), twin.marks(twin.comparable)
     for i, line in enumerate(twin.lines):
         cells = []
         for j in range(len(twin.columns)):
             told, ours = f"{twin.reported[i, j]:.3f}", twin.measured[i, j].text()
-            marks = twin.marks(twin.reported, j), twin.marks({place: found.mean for place, found in twin.measured.items()}, j)
-            cells.append(" / ".join(MARKED[mark.get(i)].format(text) for mark, text in zip(marks, (told, ours), strict=True)))
+            cells.append(
+                " / ".join(MARKED[found.get((i, j))].format(text) for found, text in zip(marks, (told, ours), strict=True))
+            )
         lines.append(f"| {' | '.join([line.label + line.mark.replace('*', STAR), *cells])} |")
     mixed = tables.devices_said(evidence.shown.query("label_fraction == 0.01"))
     return [
@@ -81,7 +83,7 @@ def answer() -> list[str]:
         "",
         *lines,
         "",
-        twin.table().caption.replace("*", STAR),
+        twin.said.replace("*", STAR),
         *(part for told in (means, mixed) if told for part in ("", told)),
     ]
 

@@ -14,7 +14,6 @@ A comment beside a field that says "open" means: not stated in the paper; chosen
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -24,6 +23,7 @@ from typing import Any
 
 from .checks import checked_choice, checked_number
 from .data import LABEL_FRACTIONS, NUM_DIGITS
+from .files import content_hash
 from .methods import ALL_METHODS
 
 REVISION = 1
@@ -45,7 +45,7 @@ def choice(*accepted: Any, **metadata: Any) -> Any:
 def number(
     default: Any, low: float = 0.0, high: float = math.inf, above: bool = False, integer: bool = False, **metadata: Any
 ) -> Any:
-    """A field that takes a number in [low, high] (in (low, high] if `above`), and None if that is the default; an int by default takes whole ones."""
+    """A field that takes a number in [low, high] (in (low, high] if `above`), and None if that is the default; only whole numbers if the default is an int."""
     spec: dict[str, Any] = {"low": low, "high": high, "above": above, "integer": integer or isinstance(default, int)}
     optional = default is None
     check = lambda name, value: None if optional and value is None else checked_number(name, value, **spec)
@@ -74,7 +74,7 @@ def _about_fields(kind: type, what: str) -> tuple[tuple[str, Any], ...]:
     return tuple((f.name, f.metadata[what]) for f in dataclasses.fields(kind) if what in f.metadata)
 
 
-about_fields: Callable[[type, str], tuple[tuple[str, Any], ...]] = cache(_about_fields)
+about_fields: Callable[[type, str], tuple[tuple[str, Any], ...]] = cache(_about_fields)  # as a decorator mypy would refuse it
 
 
 @dataclass(frozen=True)
@@ -244,12 +244,6 @@ _FIXED_PROBES = dict(about_fields(Protocol, "probe"))
 
 
 @cache
-def protocol_hash(protocol: Protocol) -> str:
-    """Eight hexadecimal digits of all that a protocol fixes, by which tables tell protocols apart."""
-    return hashlib.sha256(json.dumps(protocol.canonical(), sort_keys=True).encode()).hexdigest()[:8]
-
-
-@cache
 def stored_protocol(text: str) -> Protocol:
     """The protocol of these stored fields, as JSON; one object for the thousands of rows that share it."""
     return Protocol(**{**dict(about_fields(Protocol, "as_before")), **json.loads(text)})
@@ -322,7 +316,7 @@ class Run(Checked):
         # The same as serialising all at once; but the protocol's text is kept, for thousands of runs share it.
         text = compact({**self.canonical(), "protocol": None, "revision": REVISION})
         text = text.replace('"protocol":null', f'"protocol":{self.protocol.text}', 1)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return content_hash(text.encode(), 16)
 
     @property
     def training(self) -> Run:

@@ -81,10 +81,12 @@ def same_domain_probability(
 
     Args:
         posterior: [..., N, D] domain probabilities of the negatives.
-        domains: [..., N] known domains of the anchors; needed by "negatives".
+        domains: int [..., N] domains of the anchors, all of them known (0 ... D - 1; the modules of `nn` take unknown ones too); needed
+            by "negatives".
         weighting: "negatives" takes the anchor's domain as known, w_ij = P(D_j = d_i | z_j). "pairs" takes both domains as uncertain,
             w_ij = sum_d P(D_i = d | z_i) P(D_j = d | z_j).
-        anchor_posterior: [..., N, D] domain probabilities of the anchors, for "pairs"; None means `posterior`.
+        anchor_posterior: [..., N, D] domain probabilities of the anchors, for "pairs". None takes `posterior`, which is right only
+            where anchors and negatives are the same embeddings.
 
     Returns:
         w [..., N, N] in [0, 1]; rows are anchors.

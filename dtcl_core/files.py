@@ -10,14 +10,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-UNITS = {"kB": 1e3, "MB": 1e6, "GB": 1e9}
 FULL = (errno.ENOSPC, errno.EDQUOT)
-
-
-def readable_size(count: int) -> str:
-    """Bytes as a person would say them: 5.2 kB, 1.3 MB, 60.0 GB."""
-    unit = next((unit for unit in ("GB", "MB") if count >= UNITS[unit]), "kB")
-    return f"{count / UNITS[unit]:.1f} {unit}"
 
 
 def content_hash(content: bytes, digits: int = 8) -> str:
@@ -60,9 +53,9 @@ def explained(error: OSError, target: Path, size: int) -> OSError:
     """An error of writing that names the file, and on a full disk how much it needs and what is free."""
     needs = ""
     if error.errno in FULL:
-        needs = f"; it needs {readable_size(size)}"
+        needs = f"; it needs {size / 1e6:.2f} MB"
         with contextlib.suppress(OSError):
-            needs += f", and {readable_size(shutil.disk_usage(target.parent).free)} are free"
+            needs += f", and {shutil.disk_usage(target.parent).free / 1e6:.2f} MB are free"
     clear = OSError(f"{target} cannot be written: {error.strerror or error}{needs}.")
     clear.errno = error.errno
     return clear

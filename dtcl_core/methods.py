@@ -71,14 +71,14 @@ def domain_weighted(batch: Batch, weighting: str) -> dict[str, Tensor]:
 
 
 def outside_weighted(batch: Batch) -> dict[str, Tensor]:
-    """Keep one temperature; weight exponentials by N_D w_ij [R, N, N], with w_ij from the posterior of z'_j: 1 if it knows nothing."""
+    """Keep one temperature; weight exponentials by N_D w_ij [R, N, N], with w_ij from z'_j whatever `posterior_view`; 1 where w_ij = 1 / N_D."""
     assert batch.posterior is not None
     w = same_domain_probability(batch.posterior, batch.domains, "negatives")
     return {"weight": batch.num_domains * w}
 
 
 def model_aware(batch: Batch) -> dict[str, Tensor]:
-    """One temperature per batch, [R]: tau_alpha (1 + lambda A), where A is the mean cosine of the positive pairs, without gradient.
+    """One temperature per batch, [R]: tau_alpha (1 + lambda A), at least tau_min; A is the mean cosine of positive pairs, without gradient.
 
     This is the adaptive temperature of Model-Aware Contrastive Learning (Huang et al. 2023, ICML), tau_0 (1 + alpha (A - A_0)) with
     alpha = lambda and A_0 = 0, but without their reweighting of examples. It does not use domains.
@@ -130,7 +130,7 @@ def domain_weighted_pairs(batch: Batch) -> dict[str, Tensor]:
 
 
 def mmd_penalty(batch: Batch) -> Tensor:
-    """lambda times the MMD between the domains, [R] (Li et al. 2018)."""
+    """lambda times the squared MMD between the domains, [R] (Li et al. 2018)."""
     z, domains = batch.penalised()
     if batch.mmd_features == "l2":
         z = losses.directions(z)

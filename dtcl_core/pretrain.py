@@ -354,8 +354,8 @@ def train(
         runs: different runs that share a protocol and a projector.
         device: "auto", "cpu", "cuda" or "cuda:N".
         precision, record, trunk, data: see `Stack`.
-        checkpoint: file to continue from if it exists, written between epochs, 15 s apart or more. If it is damaged, or belongs to other runs or other
-            code, a warning says so and training starts anew.
+        checkpoint: file to continue from if it exists, written between epochs, 15 s apart or more, when training stops and when it is done; it is
+            not deleted here. If it is damaged, or belongs to other runs or other code, a warning says so and training starts anew.
         should_stop: called before every step; training stops when it returns True.
         on_restore: called if training continues from a checkpoint.
         on_epoch: called after every epoch.

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import encoder_files
-from .config import METRICS, REVISION, Run, protocol_hash
+from .config import METRICS, REVISION, Run
 from .data import LABEL_FRACTIONS
 from .encoder import Encoder
 from .files import check_writable, content_hash, write_whole
@@ -280,8 +280,9 @@ class Store:
 
         `present` are the keys of `rows`, if these were read already.
         """
-        present, distinct = self.rows() if present is None else present, {run.key: run for run in runs}.values()
-        return [run for run in distinct if run.key not in present or (traced(run) and self.trace(run) is None)]
+        distinct = {run.key: run for run in runs}
+        present = self.rows(distinct) if present is None else present
+        return [run for key, run in distinct.items() if key not in present or (traced(run) and self.trace(run) is None)]
 
     def load(self, runs: Iterable[Run] | None = None) -> pd.DataFrame:
         """The winning rows, or those of `runs`, as a data frame; see `load`."""
@@ -305,7 +306,7 @@ def frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
     lines = []
     for row in rows:
         run, origin = Run.from_dict(row["run"]), row["provenance"]
-        told = {"epochs": run.protocol.epochs, "protocol": protocol_hash(run.protocol)}
+        told = {"epochs": run.protocol.epochs, "protocol": content_hash(run.protocol.text.encode())}
         told |= {name: getattr(run, name) for name in RUN_COLUMNS} | {name: origin.get(name) for name in ORIGIN_COLUMNS}
         told |= {name: row[name] for name in ("status", "key", "shard")}
         for fraction, scores in row["metrics"].items():

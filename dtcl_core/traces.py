@@ -67,13 +67,6 @@ class Trace:
                     result[epoch, i] = edges[b] + np.clip(within, 0, 1) * (edges[b + 1] - edges[b])
         return result
 
-    @classmethod
-    def pooled(cls, traces: Sequence[Trace]) -> Trace:
-        """The pairs of several runs of one configuration, with their mean loss."""
-        first = traces[0]
-        counts = None if first.counts is None else np.sum([t.counts for t in traces if t.counts is not None], axis=0)
-        return cls(first.key, np.mean([trace.loss for trace in traces], axis=0), first.low, first.high, counts)
-
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON; a loss that is not finite becomes None."""
         loss = [float(f"{v:.6g}") if np.isfinite(v) else None for v in self.loss.tolist()]

@@ -50,15 +50,13 @@ def audit(
     """
     where, most = resolve_device(device), float("inf") if max_epochs is None else max_epochs
     rows = [row for row in store.rows().values() if row["status"] == "ok" and row["run"]["protocol"]["epochs"] <= most]
+    short = "" if max_epochs is None else f" of at most {max_epochs} epochs"
     if not rows:
-        raise ValueError(f"{store.rows_path} has no finished row to audit.")
+        raise ValueError(f"{store.rows_path} has no finished row{short} to audit.")
     order = random.Random(seed).sample(sorted(rows, key=lambda row: row["key"]), len(rows))
     fitting = (row for row in order if not exact or (made_here(row, where) and stack_of(row, store)))
     if not (picked := list(islice(fitting, count))):
-        short = "" if max_epochs is None else f"of at most {max_epochs} epochs "
-        raise ValueError(
-            f"{store.rows_path} has no whole stack {short}made by this code, on such a machine, with as many threads."
-        )
+        raise ValueError(f"{store.rows_path} has no whole stack{short} of this code, of such a machine and as many threads.")
     stacks = {tuple(row["key"] for row in rows): rows for rows in (stack_of(row, store) or [row] for row in picked)}
     return retrained([*stacks.values()], where, **options)
 
@@ -76,7 +74,7 @@ def retrained(
         quiet: show no progress.
 
     Returns:
-        One row per stored row: key, run, seed, expected ("identical", or what differs in the row's origin), identical (bool), and for each of
+        One row per stored row that did not diverge: key, run, seed, expected ("identical", or what differs in the row's origin), identical (bool), and for each of
         `METRICS` the difference, retrained less stored, averaged over label fractions.
 
     Raises:
@@ -94,8 +92,9 @@ def retrained(
             told: dict[str, Any] = {"should_stop": should_stop, "on_epoch": progress.epoch}
             stack = pretrain.train(trainings(runs), device, precision=precision, **told)
             for row, again in zip(rows, make_rows(stack, evaluate.measure(stack, runs), runs)):
-                lines.append(compare_rows(row, again))
-                on_compared(lines[-1])
+                if row["status"] == "ok":
+                    lines.append(compare_rows(row, again))
+                    on_compared(lines[-1])
             progress.stack_done(runs)
     return pd.DataFrame(lines)
 
@@ -110,8 +109,8 @@ def made_here(row: Row, device: torch.device) -> bool:
 
 
 def stack_of(row: Row, store: Store) -> list[Row]:
-    """The rows of the stack that a row was trained in; empty unless all are there."""
-    rows = [other for other in store.shard(row["shard"]) if other["status"] == "ok"]
+    """The rows of the stack that a row was trained in, diverged ones too; empty unless all are there."""
+    rows = store.shard(row["shard"])
     runs = trainings([Run.from_dict(other["run"]) for other in rows])
     return rows if len(runs) == row["provenance"]["stack"] and len({pretrain.shape_of(run) for run in runs}) == 1 else []
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import html
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 import pandas as pd
 
 from dtcl_core.checks import closest
 
+Texts = Mapping[tuple[int, str], str]  # by line and column's name
 INJECTED = "# Parameters"  # papermill writes its cell with this first line
 
 
@@ -93,19 +94,13 @@ class Table:
         small: for some places, what follows in small letters.
     """
 
-    def __init__(
-        self,
-        frame: pd.DataFrame,
-        caption: str = "",
-        marked: Mapping[tuple[int, str], str] | None = None,
-        small: Mapping[tuple[int, str], str] | None = None,
-    ):
+    def __init__(self, frame: pd.DataFrame, caption: str = "", marked: Texts | None = None, small: Texts | None = None):
         self.frame, self.caption, self.marked, self.small = frame.map(as_text), caption, dict(marked or {}), dict(small or {})
 
     def __repr__(self) -> str:
         plain = self.frame.copy()
         for (line, name), text in self.small.items():
-            plain.loc[plain.index[line], name] += f" ({text})" if text else ""
+            plain.iat[line, plain.columns.get_loc(name)] += f" ({text})" if text else ""
         table = plain.to_string(index=False) if len(plain) else "Not yet run."
         return f"{self.caption}\n{table}" if self.caption else table
 
@@ -116,15 +111,23 @@ class Table:
         """The table as HTML, in a box that scrolls by itself; `_static/narrow.css` styles it."""
         if self.frame.empty:
             return f"<p>{html.escape(self.caption.rstrip('.') + ': not' if self.caption else 'Not')} yet run.</p>"
-        heads = "".join(f"<th>{html.escape(str(name))}</th>" for name in self.frame)
-        heads = heads.replace(" %", "&nbsp;%").replace("-", "&#8209;")  # no line breaks there
         lines = []
         for line in range(len(self.frame)):
             cells = "".join(self._cell(line, place, str(name)) for place, name in enumerate(self.frame))
             lines.append(f"<tr>{cells}</tr>")
         caption = f"<caption>{html.escape(self.caption)}</caption>" if self.caption else ""
-        body = f"<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody>"
+        heads = self._head().replace(" %", "&nbsp;%").replace("-", "&#8209;")  # no line breaks there
+        body = f"<thead>{heads}</thead><tbody>{''.join(lines)}</tbody>"
         return f'<div class="dtcl-table"><table>{caption}{body}</table></div>'
+
+    def _head(self) -> str:
+        """Names of columns; neighbours that begin alike ("Test-OOD, 1 %" and "Test-OOD, 10 %") share a cell above theirs."""
+        names = [html.escape(str(name)) for name in self.frame]
+        groups = [(first, list(alike)) for first, alike in groupby(names, lambda name: name.split(", ")[0])]
+        rows = 1 + any(len(alike) > 1 for _, alike in groups)
+        upper = [f"<th colspan={len(g)}>{first}</th>" if len(g) > 1 else f"<th rowspan={rows}>{g[0]}</th>" for first, g in groups]
+        lower = [f"<th>{name.removeprefix(first + ', ')}</th>" for first, g in groups for name in g if len(g) > 1]
+        return "".join(f"<tr>{''.join(row)}</tr>" for row in (upper, lower)[:rows])
 
     def _cell(self, line: int, place: int, name: str) -> str:
         text, below = html.escape(self.frame.iat[line, place]), [*self.frame.iloc[line + 1 :, 0], "end"]

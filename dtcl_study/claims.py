@@ -25,13 +25,13 @@ import torch
 from scipy import stats
 
 from dtcl_core import losses
-from dtcl_core.config import HYPERPARAMETERS, Protocol
+from dtcl_core.config import Protocol
 from dtcl_core.traces import Trace
 
 from .compare import Interval, by_seed, difference, mean
 from .experiments import BASELINES, DOMAIN, FOLLOWED, ID, OOD, ORACLE, PROPOSED, SHORT, title
 from .reported import SEEDS, SIGMA
-from .selection import ROUNDED, leave_one_seed_out
+from .selection import ROUNDED, by_configuration, leave_one_seed_out
 from .study import Study, grids
 
 LIKE = 0.02  # accuracies that differ by less are alike
@@ -78,10 +78,9 @@ class Evidence:
         kinds = study.frame.discriminator.fillna("global")
         return study.frame[np.array([at in whole for at in zip(study.frame.sigma, kinds)], dtype=bool)].reset_index(drop=True)
 
-    def at(self, sigma: float, label_fraction: float | None = None, shown: Study | None = None) -> pd.DataFrame:
-        """Fresh rows at a spread, without those of batch-level discriminators; None: at all label fractions. No row if `shown` is narrowed."""
-        rows = self.fresh[:0] if shown is not None and shown.narrowed else self.fresh
-        rows = rows[(rows.sigma == sigma) & (rows.discriminator != "batch")]
+    def at(self, sigma: float, label_fraction: float | None = None) -> pd.DataFrame:
+        """Fresh rows at a spread, without those of batch-level discriminators; None: at all label fractions."""
+        rows = self.fresh[(self.fresh.sigma == sigma) & (self.fresh.discriminator != "batch")]
         return rows if label_fraction is None else rows[rows.label_fraction == label_fraction]
 
     @cached_property
@@ -126,8 +125,7 @@ class Evidence:
     def by_configuration(self, method: str, metric: str) -> pd.DataFrame:
         """An accuracy on the grid: configurations (lines) by complete seed (columns)."""
         rows = self.grid.complete
-        rows = rows[(rows.method == method) & (rows.label_fraction == 0.01)]
-        return rows.set_index([*HYPERPARAMETERS, "seed"])[metric].unstack("seed").sort_index()
+        return by_configuration(rows[rows.method == method], metric)
 
 
 # --- what the claims compare ------------------------------------------------------------------------------------------
@@ -232,7 +230,7 @@ def on_average(e: Evidence) -> Differences:
 
 
 def discriminators(e: Evidence) -> Differences:
-    """Global less batch-level discriminators."""
+    """Global less batch-level discriminators: of each accuracy, both methods, one after the other, as `no_trend` reads them."""
     for metric in (OOD, ID, DOMAIN):
         for method in PROPOSED:
             both = [e.of(method, metric, kind=kind) for kind in ("global", "batch")]
@@ -287,7 +285,7 @@ def gradient(e: Evidence) -> Differences:
 
 
 def weight_outside(e: Evidence) -> Differences:
-    """Half of what the temperature changes in the gradient, minus what a weight outside the exponent changes; positive if that is less than half."""
+    """Half of what the temperature changes in the gradient, minus the change by a weight outside the exponent."""
     for name, tau_alpha, tau_beta in (("mild", 0.175, 0.25), ("sharp", 0.075, 0.5)):
         found = {seed: _gradient_changes(seed, tau_alpha, tau_beta) for seed in range(20)}
         label = f"half the gradient's change by the temperature, minus that by a weight outside, {name} setting"
@@ -329,10 +327,8 @@ def holds_with_spread(e: Evidence) -> Differences:
     change = {m: difference(e.of(m, ID, sigma=150.0), e.of(m, ID, sigma=25.0)) for m in (*PROPOSED, *BASELINES)}
     for method in PROPOSED:
         for other in BASELINES:
-            yield (
-                f"Test-ID at sigma 150 minus at 25: {title(method)} over {title(other)}",
-                difference(change[method], change[other]),
-            )
+            label = f"Test-ID at sigma 150 minus at 25: {title(method)} over {title(other)}"
+            yield label, difference(change[method], change[other])
 
 
 # --- the rule ---------------------------------------------------------------------------------------------------------
@@ -408,7 +404,7 @@ class Claim:
         number, says: the claim.
         where: which part of the paper makes it.
         chapter: the page that shows its numbers.
-        seeds: "fresh", "grid", "batches" or "exact".
+        seeds: "fresh", "grid", "batches" (random batches stand for seeds) or "exact" (autograd against the formula).
         compares: its contrasts, from the evidence.
         beside: contrasts that are shown and take no part in the verdict.
         rule: from contrasts to a word.
@@ -436,12 +432,9 @@ class Claim:
         if self.seeds == "grid" and evidence.seeds_behind(self.chapter) < SEEDS:
             contrasts, beside = ([c._replace(state=NOT_YET) for c in found] for found in (contrasts, beside))
         word = self.rule(contrasts)
-        if self.rule is no_trend:  # for and against what? a difference is clear of zero, or it is not
-            clear = {True: "clear", False: "not clear"}
-            contrasts = [
-                c if c.state == NOT_YET else c._replace(state=clear[not c.interval.low <= 0 <= c.interval.high])
-                for c in contrasts
-            ]
+        if self.rule is no_trend and word != NOT_YET:  # for and against what? a difference is clear of zero, or it is not
+            crosses = {True: "not clear", False: "clear"}
+            contrasts = [c._replace(state=crosses[c.interval.low <= 0 <= c.interval.high]) for c in contrasts]
         return Verdict(word, contrasts + beside, f"waits for the {self.seeds} seeds" if word == NOT_YET else "")
 
 

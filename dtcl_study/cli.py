@@ -86,7 +86,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     }
     device = {"default": "auto", "help": "auto, cpu, cuda or cuda:N (default: auto)"}
     sigma = {"help": "colour spreads with commas between them (default: the experiment's)"}
-    store = {"metavar": "FOLDER", "help": "the store (default: results/, or results/smoke for runs of that preset)"}
+    store = {"metavar": "FOLDER", "help": "the store (default: results/)"}
     plain = {"action": "store_true", "help": "print it as JSON, times in seconds"}
 
     def command(name: str, says: str, more: str, options: dict[str, dict[str, Any]]) -> None:
@@ -108,10 +108,10 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         "--precision": {"default": "auto", "help": "auto, float32 or bfloat16 (default: auto, which is float32)"},
         "--launcher": {"type": one_of("launcher", LAUNCHERS), "default": "local", "help": "local, or ray for a cluster (default: local)"},
         "--stack-size": {"type": positive(int), "help": "most runs trained at once (default: what suits the device)"},
-        "--results": store,
+        "--results": {**store, "help": "the store (default: results/, or results/smoke for the preset smoke)"},
     })  # fmt: skip
     command("status", "how many runs of each part of the design exist, and how long the rest would take", "In the preset paper.", {
-        "--device": {"default": "auto", "help": "whose time is estimated: auto, cpu or cuda (default: auto)"},
+        "--device": {"default": "auto", "help": "whose time is estimated, of this machine: auto, cpu or cuda (default: auto)"},
         "--results": store,
         "--json": plain,
     })  # fmt: skip
@@ -239,7 +239,7 @@ def status(options: argparse.Namespace) -> int:
         seeds = {len(by_seed) for by_seed in grids(share.runs).values()}
         lines.append({
             "part": share.name, "runs": runs, "present": runs - missing, "missing": missing, "to_train": len(share.to_train),
-            "seeds": max(seeds) if len(seeds) == 1 else 0, "complete_seeds": min(map(len, runs_of_complete_seeds(share.runs, present).values()), default=0),
+            "seeds": max(seeds) if len(seeds) == 1 else None, "complete_seeds": min(map(len, runs_of_complete_seeds(share.runs, present).values()), default=0),
             "seconds_left": None if pace.seconds is None and images else (pace.seconds or 0) * images,
             "core_hours": None if pace.core_seconds is None and images else (pace.core_seconds or 0) * images / 3600,
         })  # fmt: skip
@@ -260,7 +260,7 @@ def described(found: dict[str, Any]) -> list[str]:
     said = [f"{found['rows']} rows in {found['store']}, {len(found['conflicts'])} of them in conflict with another."]
     if found["diverged"]:
         said.append(f"{numbered(found['diverged'], 'run')} diverged: a row, and no accuracy.")
-    lines = [*found["parts"], {"part": "all", "runs": "", "present": "", "missing": "", "seeds": 0}]
+    lines = [*found["parts"], {"part": "all", "runs": "", "present": "", "missing": "", "seeds": None}]
     for name in ("to_train", "seconds_left", "core_hours"):
         values = [line[name] for line in found["parts"]]
         lines[-1][name] = None if None in values else sum(values)
@@ -272,16 +272,12 @@ def described(found: dict[str, Any]) -> list[str]:
         time = "?" if line["seconds_left"] is None else readable_time(line["seconds_left"])
         hours = "?" if line["core_hours"] is None else f"{line['core_hours']:.1f}"
         said.append(form.format(*counts, seeds, line["to_train"], time, hours))
-    said.append(
-        "A seed is complete when every configuration has a row on it. A shared run that is missing is to train in the first only. The parts"
-        " fresh and choices ask for runs once selections are frozen."
-    )
+    said.append("A seed is complete when every configuration has a row on it. A run that parts share is to train in the first.")
+    said.append("The parts fresh and choices ask for runs once selections are frozen.")
     if found["seconds_an_image"] is None:
         return [*said, f"There is no telling how long the rest takes: {found['pace_of']}."]
     epoch = found["seconds_an_image"] * Protocol().split_sizes[0]
-    said.append(
-        f"Time left is for one process on {found['device']}; core-hours are that times its threads (--shard splits them)."
-    )
+    said.append(f"Time left is for one process on {found['device']}; core-hours are that times its threads.")
     return [*said, f"A run-epoch takes {epoch:.3g} s: {found['pace_of']}."]
 
 
@@ -379,8 +375,8 @@ def reproduce(options: argparse.Namespace) -> int:
         evidence = claims.Evidence()
         twin = tables.twin_of(number, evidence)
         verdicts = {f"claim {c.number}, on {c.seeds} seeds": c.judged(evidence).word for c in claims.CLAIMS if number in c.tables}
-        more = {"caption": twin.caption, "seeds": twin.seeds_said, "verdicts": verdicts}
-        heading = f"Table {number}: {twin.caption} Measured: {twin.seeds_said}."
+        more = {"caption": twin.caption, "seeds": twin.n_text, "verdicts": verdicts}
+        heading = f"Table {number}: {twin.caption} Measured: {twin.n_text}."
         heading += "".join(f"\n{name.capitalize()}: {word}." for name, word in verdicts.items())
         found = twin.frame.rename(columns={"mean": "measured"})
         found["difference"] = found.measured - found.reported

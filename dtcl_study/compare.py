@@ -54,7 +54,7 @@ def accuracy(values: Iterable[float], confidence: float = 0.95) -> Interval:
 
 
 def seeds_said(counts: Iterable[float]) -> str:
-    """How many seeds stand behind some numbers, such as "3 to 5 seeds"; what has none does not count, and all without is empty."""
+    """How many seeds stand behind some numbers, such as "3 to 5 seeds"; zeros are ignored, and nothing else gives ""."""
     there = sorted({int(n) for n in counts if n > 0})
     return f"{' to '.join(str(n) for n in dict.fromkeys((there[0], there[-1])))} seed{'s' * (there != [1])}" if there else ""
 
@@ -72,6 +72,7 @@ def predicted(draws: Sequence[Sequence[float]], seeds: int) -> Interval:
     """
     means = pd.Series([np.mean(each) for each in draws], dtype=float)
     n, others = len(means), sum(len(each) - 1 for each in draws)  # seeds, and degrees of freedom of the variance between draws
+    # np.var without ddof on purpose: draw^2 (1 - 1/20); the variance of the means holds the rest.
     between, within = means.var() * (1 / n + 1 / seeds), np.mean([np.var(each) for each in draws]) / seeds
     shares = between**2 / max(n - 1, 1) + within**2 / max(others, 1)
     df = max((between + within) ** 2 / shares, 1.0) if shares else 1.0  # by Welch and Satterthwaite

@@ -10,6 +10,7 @@ Runs of *frozen selections* (`fresh`, `choices`) exist once a selection is froze
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -221,7 +222,7 @@ class Experiment:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The methods it compares."""
+        """The methods it compares; all of the paper's while it has no runs, as `fresh` before a selection is frozen."""
         return tuple(dict.fromkeys(setting["method"] for setting in self.settings("paper"))) or tuple(METHODS)
 
     def runs(
@@ -270,9 +271,10 @@ class Experiment:
         for setting in settings:
             fields = {name: value for name, value in setting.items() if name not in ("seeds", "protocol")}
             changes = setting.get("protocol", {})
-            protocol = protocols.setdefault(repr(changes), replace(shared, **changes) if changes else shared)
+            if (name := repr(changes)) not in protocols:
+                protocols[name] = replace(shared, **changes)
             for seed in setting.get("seeds", range(count))[: None if seeds is None else count]:
-                found.append((seed, Run(seed=seed, protocol=protocol, **fields)))
+                found.append((seed, Run(seed=seed, protocol=protocols[name], **fields)))
         return list(dict.fromkeys(run for _, run in sorted(found, key=lambda pair: pair[0])))
 
     def _chosen(self, methods: str | Iterable[str] | None) -> set[str]:
@@ -295,11 +297,11 @@ def _once(settings: Sequence[Setting]) -> list[Setting]:
     return list({repr({**setting, "sigma": None}): setting for setting in settings}.values())
 
 
-def listed_numbers(value: Any) -> list[Any]:
+def listed_numbers(value: Any) -> list[float]:
     """A number, a sequence of numbers, or a string of numbers with commas, as a list.
 
     Raises:
-        ValueError: for text that holds anything else, or nothing at all.
+        ValueError: for anything else, or nothing at all.
     """
     if isinstance(value, str):
         try:
@@ -309,7 +311,7 @@ def listed_numbers(value: Any) -> list[Any]:
     values = list(value) if isinstance(value, Iterable) else [value]
     if not values:
         raise ValueError("expected at least one number.")
-    return values
+    return [checked_number("each of several", each, -math.inf) for each in values]
 
 
 REGISTRY = {

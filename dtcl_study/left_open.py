@@ -311,7 +311,7 @@ class Comparison:
 
 
 def compare_candidates(candidates: Sequence[Candidate], stage: Stage, rows: Rows, best: Sequence[str] = ()) -> Comparison | None:
-    """Candidates compared: all on the stage's first seeds or, where `best` names two, these on all seeds. None while a run lacks."""
+    """Candidates compared: all on the stage's first seeds or, where `best` names two, these on all seeds. None if a run has no row yet."""
     chosen, seeds = [c for c in candidates if not best or c.name in best], stage.seeds + (stage.more_seeds if best else ())
     every = {c.name: measured(c, stage, rows, seeds) for c in chosen}
     found = {name: each for name, each in every.items() if each is not None}

@@ -52,6 +52,5 @@ def temperature_tables() -> pd.DataFrame:
 
 def by_sigma() -> pd.DataFrame:
     """What the tables give of Figure 1: Table 9's global rows, and Table 1 at sigma 50 for the other methods."""
-    nine, one = load("table_9_global_vs_batch"), load("table_1_main")
-    nine = nine[nine.discriminator == "global"]
+    nine, one = load("table_9_global_vs_batch").query("discriminator == 'global'"), load("table_1_main")
     return pd.concat([nine, one[~one.method.isin(nine.method)]], ignore_index=True)

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from dtcl_core.config import HYPERPARAMETERS
+from dtcl_core.files import write_whole
 from dtcl_core.methods import ALL_METHODS
 
 from .reported import SEEDS, SIGMA
@@ -27,8 +28,8 @@ RESAMPLES = 2000
 ROUNDED = 12  # decimals of a mean: equal ones differ by rounding, which must not decide a tie
 
 
-def validation(frame: pd.DataFrame) -> pd.DataFrame:
-    """Validation accuracy at 1 % of the labels by configuration (lines) and seed (columns).
+def by_configuration(frame: pd.DataFrame, metric: str = "validation") -> pd.DataFrame:
+    """An accuracy at 1 % of the labels by configuration (lines) and seed (columns).
 
     Raises:
         ValueError: if a configuration has a seed twice, as rows of two protocols would.
@@ -38,7 +39,7 @@ def validation(frame: pd.DataFrame) -> pd.DataFrame:
     if twice.any():
         first = rows[twice].iloc[0]
         raise ValueError(f"{first.method} has a configuration twice on seed {first.seed}: the rows are of several protocols.")
-    table = rows.set_index([*CONFIGURATION, "seed"]).validation.unstack("seed")
+    table = rows.set_index([*CONFIGURATION, "seed"])[metric].unstack("seed")
     return table.sort_index()  # ties then go to the smaller hyperparameters
 
 
@@ -51,7 +52,7 @@ def select(frame: pd.DataFrame) -> pd.DataFrame:
     Returns:
         One row per context: the columns of `CONFIGURATION`, mean `validation` and `n` seeds.
     """
-    means = validation(frame).agg(["mean", "count"], axis=1).round(ROUNDED)
+    means = by_configuration(frame).agg(["mean", "count"], axis=1).round(ROUNDED)
     found = means.rename(columns={"mean": "validation", "count": "n"}).reset_index()
     best = found.sort_values("validation", ascending=False, kind="stable").drop_duplicates(list(CONTEXT))
     return in_order(best.sort_index())
@@ -83,7 +84,7 @@ def reselected(frame: pd.DataFrame, resamples: int = RESAMPLES) -> pd.DataFrame:
         is, and `selected` (whether the seeds themselves select it); the most frequent first within a context.
     """
     lines = []
-    for _, part in validation(frame).groupby(level=list(CONTEXT), dropna=False, sort=False):
+    for _, part in by_configuration(frame).groupby(level=list(CONTEXT), dropna=False, sort=False):
         part = part.dropna(axis=1)  # the seeds of this context
         generator = np.random.Generator(np.random.Philox(0))
         seeds = generator.integers(part.shape[1], size=(resamples, part.shape[1]))
@@ -129,7 +130,7 @@ def freeze(name: str, frame: pd.DataFrame, folder: Path) -> Path:
     if twice := [s["method"] for s in settings if (s["method"], s["sigma"], s.get("discriminator")) in held]:
         raise ValueError(f"a selection of {twice[0]} is frozen already at one of these sigmas; name others by --sigma.")
     seeds = {f"{sigma:g}": sorted(map(int, set(part.seed))) for sigma, part in frame.groupby("sigma")}
-    target.write_text(json.dumps({"name": name, "seeds": seeds, "configurations": settings}, indent=1) + "\n", encoding="utf-8")
+    write_whole(json.dumps({"name": name, "seeds": seeds, "configurations": settings}, indent=1) + "\n", target)
     return target
 
 

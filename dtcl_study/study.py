@@ -87,7 +87,7 @@ class Study:
 
     @cached_property
     def complete(self) -> pd.DataFrame:
-        """The rows of complete seeds: those that every configuration of a grid has."""
+        """The rows of complete seeds: those on which every configuration of a grid has a row."""
         return complete(self.runs, self.frame)
 
     @cached_property

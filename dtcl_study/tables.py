@@ -7,7 +7,6 @@ table) and the second best underlined, the oracle aside; of D-Test-ID the neares
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -15,12 +14,12 @@ from typing import Any
 
 import pandas as pd
 
-from dtcl_core.config import HYPERPARAMETERS, LABEL_FRACTIONS, SIGMAS, TAU_ALPHAS, TAU_BETAS
+from dtcl_core.config import LABEL_FRACTIONS, SIGMAS, TAU_ALPHAS, TAU_BETAS
 from dtcl_core.methods import METHODS
 
-from . import reported, selection
+from . import reported
 from .chapter import Table
-from .claims import NOT_YET, Contrast, Evidence, percent, states
+from .claims import NOT_YET, Evidence, percent, states
 from .compare import Interval, accuracy, by_seed, cut_said, difference, seeds_said
 from .experiments import BASELINES, DOMAIN, ID, OOD, ORACLE, PROPOSED, SHORT, title
 from .reported import SIGMA
@@ -28,6 +27,7 @@ from .study import Study
 
 ACCURACIES = (OOD, ID, DOMAIN)
 Where = Mapping[str, Any]  # values of columns of rows
+Place = tuple[int, int]  # a cell, by line and column
 NOT_RUN = "not yet run"
 MARKS = "* the paper's methods; † oracle, never marked."
 
@@ -51,10 +51,15 @@ class Line:
     group: str = ""
 
     @property
+    def is_oracle(self) -> bool:
+        """Whether its method knows the colours of the test set."""
+        return self.where.get("method") == ORACLE
+
+    @property
     def mark(self) -> str:
         """What a page puts behind the label, as `MARKS` says."""
-        mine = self.where.get("method") if "discriminator" not in self.where else None
-        return " *" if mine in PROPOSED else " †" if mine == ORACLE else ""
+        proposed = self.where.get("method") in PROPOSED and "discriminator" not in self.where
+        return " *" if proposed else " †" if self.is_oracle else ""
 
 
 @dataclass(frozen=True)
@@ -72,26 +77,40 @@ class Twin:
     caption: str
     lines: tuple[Line, ...]
     columns: tuple[Column, ...]
-    reported: dict[tuple[int, int], float]
-    measured: dict[tuple[int, int], Interval]
+    reported: dict[Place, float]
+    measured: dict[Place, Interval]
     whole: bool = False
 
-    def marks(self, values: Mapping[tuple[int, int], float], column: int) -> dict[int, str]:
-        """How lines of a column are marked: "b" the best of some values, of each group that has all of them; "u" the second best.
+    @property
+    def compared(self) -> list[list[Place]]:
+        """The cells among which one is best: those of a column, or of the table, in each group of lines; no oracle's."""
+        found: dict[Any, list[Place]] = {}
+        for (i, line), j in product(enumerate(self.lines), range(len(self.columns))):
+            if not line.is_oracle:
+                found.setdefault((line.group, self.whole or j), []).append((i, j))
+        return list(found.values())
 
-        Equals are marked alike. The second best is marked only where the best is of a whole column.
+    @property
+    def comparable(self) -> dict[Place, float]:
+        """Our means, without those that are compared with a mean over another number of seeds."""
+        alike = [places for places in self.compared if len({self.measured[place].n for place in places}) == 1]
+        return {place: self.measured[place].mean for places in alike for place in places}
+
+    def marks(self, values: Mapping[Place, float]) -> dict[Place, str]:
+        """Which cells are marked: "b" the best of those compared, "u" the second best of a whole column. Equals are marked alike.
+
+        Nothing is marked among cells of which one has no value.
         """
-        near = self.columns[column].metric == DOMAIN
-        groups: dict[str, list[tuple[float, int, int]]] = {}
-        for (i, j), value in values.items():
-            if (self.whole or j == column) and self.lines[i].where.get("method") != ORACLE and not math.isnan(value):
-                groups.setdefault(self.lines[i].group, []).append((round(abs(value - 0.5), 12) if near else -value, i, j))
         known = "b" if self.whole or self.lines[0].group else "bu"
-        taking_part = Counter(line.group for line in self.lines if line.where.get("method") != ORACLE)
-        whole = {group: n * (len(self.columns) if self.whole else 1) for group, n in taking_part.items()}
-        found = [g for group, g in groups.items() if len(g) == whole[group] > 1]
-        ranks = [(sum(v < value for v, *_ in g), i) for g in found for value, i, j in g if j == column]
-        return {i: known[rank] for rank, i in ranks if rank < len(known)}
+        found: dict[Place, str] = {}
+        for places in self.compared:
+            there = {place: values[place] for place in places if not math.isnan(values.get(place, math.nan))}
+            near = {j for _, j in places if self.columns[j].metric == DOMAIN}  # there the best is the nearest to one half
+            scores = {place: round(abs(v - 0.5), 12) if place[1] in near else -v for place, v in there.items()}
+            if len(scores) == len(places) > 1:
+                ranks = {place: sum(other < score for other in scores.values()) for place, score in scores.items()}
+                found |= {place: known[rank] for place, rank in ranks.items() if rank < len(known)}
+        return found
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -104,40 +123,46 @@ class Twin:
         return pd.DataFrame(lines, columns=["row", "column", "metric", "reported", "mean", "low", "high", "n"])
 
     @property
-    def seeds_said(self) -> str:
+    def n_text(self) -> str:
         """How many seeds stand behind the cells, in words."""
         return seeds_said(interval.n for interval in self.measured.values()) or NOT_RUN
+
+    @property
+    def mixed(self) -> bool:
+        """Whether cells that have rows stand on different numbers of seeds."""
+        return len({interval.n for interval in self.measured.values()} - {0}) > 1
 
     def table(self, first: str = "") -> Table:
         """As a page shows it, with a header of the first column: two lines a row, reported above, measured below with its interval."""
         records: list[dict[str, str]] = []
         marked: dict[tuple[int, str], str] = {}
         small: dict[tuple[int, str], str] = {}
-        means = {place: interval.mean for place, interval in self.measured.items()}
         heads = [column.head or column.label for column in self.columns]
-        mixed = len({interval.n for interval in self.measured.values()} - {0}) > 1
+        for k, marks in enumerate((self.marks(self.reported), self.marks(self.comparable))):
+            marked |= {(2 * i + k, heads[j]): mark for (i, j), mark in marks.items()}
         for i, line in enumerate(self.lines):
-            group = [k for k, o in enumerate(self.lines) if o.group == line.group and o.where.get("method") != ORACLE]
             above, below = {first: line.label + line.mark, " ": "reported"}, {first: "", " ": "measured"}
             for j, head in enumerate(heads):
                 told, ours = self.reported.get((i, j)), self.measured[i, j]
                 above[head] = "–" if told is None else f"{told:.3f}"
                 below[head] = f"{ours.mean:.3f}" if ours.n else "–"
-                ends = [f"{ours.low:.3f}–{ours.high:.3f}"] * (ours.n > 1) + [f"n {ours.n}"] * (mixed and ours.n > 0)
+                ends = [f"{ours.low:.3f}–{ours.high:.3f}"] * (ours.n > 1) + [f"n {ours.n}"] * (self.mixed and ours.n > 0)
                 small |= {(2 * i + 1, head): ", ".join(ends)} if ends else {}
-                alike = len({self.measured[k, c].n for k in group for c in (range(len(heads)) if self.whole else [j])}) < 2
-                for k, values in enumerate((self.reported, means if alike else {})):
-                    marked |= {(2 * i + k, head): mark} if (mark := self.marks(values, j).get(i)) else {}
             records += [above, below]
-        most = max((i.n for i in self.measured.values()), default=0)
-        how = f"our mean over {self.seeds_said} and its 95 % interval{cut_said(self.measured.values())}"
-        how = how if most > 1 else [NOT_RUN, "one seed, so no interval"][most]
+        return Table(pd.DataFrame(records), self.said, marked, small)
+
+    @property
+    def said(self) -> str:
+        """The caption with what is measured and how cells are marked."""
+        intervals = self.measured.values()
+        how = f"our mean over {self.n_text} and its 95 % interval{cut_said(intervals)}"
+        if max((interval.n for interval in intervals), default=0) < 2:
+            how = NOT_RUN if self.n_text == NOT_RUN else "one seed, so no interval"
         marks = f" {MARKS}" if any(line.mark for line in self.lines) else ""
         best = "best of the table" if self.whole else "best, underlined: second best"
         best = "the better of a method's two" if any(line.group for line in self.lines) else best
-        near = " (D-Test-ID: nearest 0.5)" if DOMAIN in {column.metric for column in self.columns} else ""
-        said = f"{self.caption} Measured: {how}.{marks} Bold: {best}{near}.{' Means of different n are not compared.' * mixed}"
-        return Table(pd.DataFrame(records), said, marked, small)
+        best += " (D-Test-ID: nearest 0.5)" * (DOMAIN in {column.metric for column in self.columns})
+        return f"{self.caption} Measured: {how}.{marks} Bold: {best}." + " Means of different n are not compared." * self.mixed
 
 
 def twin(caption: str, lines: Sequence[Line], columns: Sequence[Column], rows: pd.DataFrame, paper: pd.DataFrame) -> Twin:
@@ -149,8 +174,8 @@ def twin(caption: str, lines: Sequence[Line], columns: Sequence[Column], rows: p
         rows: of one configuration for each line and column, one row per seed.
         paper: columns metric, value and those that lines and columns name.
     """
-    told: dict[tuple[int, int], float] = {}
-    measured: dict[tuple[int, int], Interval] = {}
+    told: dict[Place, float] = {}
+    measured: dict[Place, Interval] = {}
     for i, line in enumerate(lines):
         for j, column in enumerate(columns):
             where = {**line.where, **column.where}
@@ -254,7 +279,9 @@ def leads(rows: pd.DataFrame, metrics: Sequence[str] = (OOD, ID)) -> pd.DataFram
     lines = []
     for metric in metrics:
         for method in PROPOSED:
-            found = over_baselines(rows, method, metric)
+            mine = by_seed(rows, metric, method=method)
+            pairs = [(title(other), difference(mine, by_seed(rows, metric, method=other))) for other in BASELINES]
+            found = states(pairs, m=2 * len(PROPOSED) * len(BASELINES))  # as in claim 1
             told = {c.state for c in found}
             if NOT_YET in told:
                 continue
@@ -263,23 +290,6 @@ def leads(rows: pd.DataFrame, metrics: Sequence[str] = (OOD, ID)) -> pd.DataFram
             text = f"{nearest.interval.text(signed=True)} over {nearest.label}"
             lines.append((title(method), SHORT[metric], word, text, min(c.interval.high for c in found)))
     return pd.DataFrame(lines, columns=["method", "accuracy", "verdict", "smallest lead", "smallest upper limit"])
-
-
-def over_baselines(rows: pd.DataFrame, method: str, metric: str) -> list[Contrast]:
-    """The contrasts of a proposed method with each baseline on an accuracy, as those of claim 1; rows as for `leads`."""
-    mine, m = by_seed(rows, metric, method=method), 2 * len(PROPOSED) * len(BASELINES)
-    pairs = [(title(other), difference(mine, by_seed(rows, metric, method=other))) for other in BASELINES]
-    return states(pairs, m=m)
-
-
-def selected_configurations(chosen: pd.DataFrame) -> pd.DataFrame:
-    """The selected configurations as a table: method, discriminator, sigma, hyperparameters, validation, n."""
-    lines = []
-    for c in chosen.itertuples():
-        named = selection.named([getattr(c, h) for h in HYPERPARAMETERS])
-        lines.append((title(c.method), c.discriminator, f"{c.sigma:g}", named, c.validation, int(c.n)))
-    table = pd.DataFrame(lines, columns=["method", "discriminator", "sigma", "tau_alpha / tau_beta or lambda", "validation", "n"])
-    return table.drop(columns=[name for name in ("discriminator", "sigma") if table[name].nunique(dropna=True) < 2])
 
 
 def devices_said(rows: pd.DataFrame) -> str:

@@ -1,7 +1,7 @@
 """Train what is missing on the machines of a Ray cluster.
 
 The driver cuts the runs into stacks and hands each to a task that asks for one GPU (or one CPU core). A task trains with
-`local.compute` into a scratch store of its own and returns rows; only the driver writes to the project's store, so workers
+`local.compute` into a scratch store of its own and returns rows, traces and networks; only the driver writes to the project's store, so workers
 need no shared disk and no row is doubled. Ray gives the stack of a worker that died to another; on the same machine it goes
 on from the checkpoint in the scratch store.
 """
@@ -22,7 +22,7 @@ import torch
 from ..config import Run
 from ..engine.device import check_device_name, resolve_precision
 from ..engine.provenance import SOURCES
-from ..files import content_hash
+from ..files import content_hash, write_whole
 from ..pretrain import Interrupted
 from ..results import Store
 from ..traces import Trace
@@ -54,8 +54,8 @@ def owner_of(store: Store) -> str:
 
 def train_stack_on_worker(
     plain: list[dict[str, Any]], device: str, precision: str, record: bool, owner: str
-) -> tuple[list, list]:
-    """Train a stack on a worker; rows and traces of its runs, as plain values."""
+) -> tuple[list, list, dict[str, bytes]]:
+    """Train a stack on a worker; rows and traces of its runs, as plain values, and its files of networks by name."""
     runs = [Run.from_dict(one) for one in plain]
     store = scratch_store(runs, owner)
     if any(row["provenance"]["sources"] != SOURCES for row in store.rows().values()):
@@ -63,8 +63,9 @@ def train_stack_on_worker(
     local.compute(runs, store, device, precision=precision, stack_size=len(runs), record=lambda run: record, quiet=True)
     rows = store.rows()
     traces = [trace.to_dict() for run in runs if (trace := store.trace(run)) is not None]
+    networks = {path.name: path.read_bytes() for path in store.encoders_path.glob("*.npz")}
     shutil.rmtree(store.path)
-    return [{k: v for k, v in rows[run.key].items() if k != "shard"} for run in runs], traces
+    return [{k: v for k, v in rows[run.key].items() if k != "shard"} for run in runs], traces, networks
 
 
 def compute(
@@ -105,23 +106,25 @@ def compute(
         return 0
     store.check_writable()
     task = ray.remote(train_stack_on_worker).options(max_retries=RETRIES, num_cpus=1, num_gpus=int(kind != "cpu"))
-    owner = owner_of(store)
     pending = {
-        task.remote([run.to_dict() for run in members], kind, precision, record(members[0]), owner): members for members in stacks
+        task.remote([run.to_dict() for run in members], kind, precision, record(members[0]), owner_of(store)): members
+        for members in stacks
     }
     progress = Progress(stacks, quiet)
     try:
         while pending:
             for done in ray.wait(list(pending), timeout=POLL_SECONDS)[0]:
                 try:
-                    rows, traces = ray.get(done)
+                    rows, traces, networks = ray.get(done)
                 except ray.exceptions.RayError as error:
                     why = str(getattr(error, "cause", None) or type(error).__name__).rstrip(".")
                     raise ValueError(f"a worker failed: {why}.") from None
                 if any(row["provenance"]["sources"] != SOURCES for row in rows):
                     raise ValueError("a worker runs other code than this machine; install the same version everywhere.")
-                present = store.rows() if traces else {}  # a run may lack its trace only: its row stays as it is
+                present = store.rows({row["key"] for row in rows}) if traces else {}  # see `local.keep`
                 if wanting := [row for row in rows if row["key"] not in present]:
+                    for name, content in networks.items():
+                        write_whole(content, store.encoders_path / name)
                     store.add(wanting)
                 for trace in traces:
                     store.add_trace(Trace.from_dict(trace))

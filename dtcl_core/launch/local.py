@@ -143,12 +143,13 @@ def pace_of(rows: Iterable[dict[str, Any]], device: torch.device) -> Pace:
         return bool(before.get("trunk")) == (trunk is not None) and all(before.get(n) == v for n, v in here.items())
 
     usable = [row for row in rows if row["provenance"]["device"] == device.type]
-    chosen = [row for row in usable if alike(row)] or usable
+    same = [row for row in usable if alike(row)]
+    chosen = same or usable
     if not chosen:
         return Pace(None, None, f"no row was trained on {device} yet")
     on = f" on {numbered(here['threads'], 'thread')}" if here["threads"] else ""
     source = f"this processor{on} by {path}"
-    source = source if alike(chosen[0]) else f"any {device.type}, as there is none of {source}"
+    source = source if same else f"any {device.type}, as there is none of {source}"
     seconds, core_seconds = [], []
     for row in chosen:
         protocol, threads = row["run"]["protocol"], row["provenance"].get("threads")
@@ -214,7 +215,7 @@ def make_rows(
 
 def keep(stack: Stack, members: Sequence[Run], store: Store, record: bool) -> None:
     """Evaluate a trained stack and store its networks, rows and traces; on a full disk, rows without networks."""
-    present = store.rows() if record else {}  # a run may lack its trace only: its row stays as it is
+    present = store.rows({run.key for run in members}) if record else {}  # a run may lack its trace only: its row stays as it is
     wanting = [run for run in members if run.key not in present]
     if wanting:
         draws = evaluate.measure(stack, wanting)
@@ -276,7 +277,7 @@ def compute(
     if not stacks:
         return 0
     store.check_writable()
-    commit()
+    commit()  # is read now, and kept: files may change while it trains
     if not quiet:
         print(*what_runs(stacks, where, precision), sep="\n", flush=True)
     with closing(Progress(stacks, quiet)) as progress:

@@ -143,7 +143,7 @@ def check(
             found, advice = "memory ran out", "Free memory of the device, or give a smaller --stack-size to run."
         except RuntimeError as error:  # a broken driver, a missing kernel, a library that does not fit
             found = "PyTorch failed: " + str(error).strip().partition("\n")[0]
-            advice = f"Reinstall PyTorch to suit the driver of {where}, or use --device cpu."
+            advice = "Reinstall PyTorch" + f" to suit the driver of {where}, or use --device cpu" * is_accelerator(where) + "."
         wrong.extend([name] if advice else [])
         say(f"{'WRONG' if advice else 'ok':<7}{name}: {found}" + (f"\n       {advice}" if advice else ""))
 

@@ -69,6 +69,7 @@ def test_a_killed_worker_loses_and_doubles_no_row(all_methods, tmp_path, two_wor
     lines = [line for shard in store.rows_path.glob("*.jsonl") for line in shard.read_text().splitlines()]
     assert len(lines) == len(runs) and store.rows().keys() == {run.key for run in runs}
     assert all(store.trace(run) is not None for run in runs)
+    assert all(store.encoder(row) is not None for row in store.rows().values()), "networks come home with their rows"
     home = Store(tmp_path / "home")
     local.compute(runs, home, "cpu", stack_size=1, quiet=True)
     for key, row in home.rows().items():
@@ -100,7 +101,7 @@ def test_rows_that_an_earlier_version_left_with_a_worker_are_not_taken(all_metho
     old = [{k: v for k, v in row.items() if k not in ("shard", "digest")} for row in copy.deepcopy([*scratch.rows().values()])]
     shard.unlink()
     scratch.add([{**row, "provenance": {**row["provenance"], "sources": "0" * 12}} for row in old])
-    (row,), _ = cluster.train_stack_on_worker([run.to_dict() for run in runs], "cpu", "float32", False, "a driver")
+    (row,), *_ = cluster.train_stack_on_worker([run.to_dict() for run in runs], "cpu", "float32", False, "a driver")
     assert row["provenance"]["sources"] == provenance.SOURCES and not scratch.path.exists()
 
 

@@ -7,7 +7,6 @@ from made_up_rows import row
 from dtcl_core import results
 from dtcl_core.config import METRICS, Run
 from dtcl_study import experiments, study
-from dtcl_study.claims import Evidence
 from dtcl_study.reported import CHANCE
 from dtcl_study.study import Study
 
@@ -93,9 +92,6 @@ def test_a_run_that_diverged_counts_as_chance_in_the_frame_and_in_the_selection(
 def test_options_other_than_sigma_narrow_a_study_and_fresh_rows_are_not_its(options, narrowed):
     found = Study("main_table", "paper", **options)
     assert found.narrowed is narrowed
-    evidence = Evidence()
-    evidence.fresh = frame([*standard(taus=(0.1,), seeds=(1100,)), *DW])
-    assert evidence.at(50.0, shown=found).empty is narrowed and not evidence.at(50.0).empty
 
 
 @pytest.mark.parametrize(
