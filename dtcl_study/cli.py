@@ -87,7 +87,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     device = {"default": "auto", "help": "auto, cpu, cuda or cuda:N (default: auto)"}
     sigma = {"help": "colour spreads with commas between them (default: the experiment's)"}
     store = {"metavar": "FOLDER", "help": "the store (default: results/)"}
-    plain = {"action": "store_true", "help": "print it as JSON, times in seconds"}
+    plain = {"action": "store_true", "help": "print it as JSON"}
 
     def command(name: str, says: str, more: str, options: dict[str, dict[str, Any]]) -> None:
         parser = commands.add_parser(name, help=says, description=f"{says[0].upper()}{says[1:]}. {more}")
@@ -194,11 +194,11 @@ def run(options: argparse.Namespace) -> int:
     narrowed = {name: getattr(options, name) for name in ("seeds", "epochs", "sigma", "methods", "tau_alpha")}
     runs = REGISTRY[options.experiment].runs(options.preset, **narrowed)
     if not runs:
-        raise ValueError(f"{options.experiment} asks for no run in preset {options.preset}.")
+        raise ValueError(f"{options.experiment} asks for no run in preset {options.preset}; see dtcl freeze.")
     runs = local.shard_of(runs, *options.shard) if options.shard else runs
     store = Store(options.results) if options.results else store_of(options.preset)
     missing, counted = len(store.missing(runs, wants_trace)), f"{options.experiment}, preset {options.preset}"
-    print(f"{counted}: {len(runs) - missing} of {len(runs)} runs exist.", flush=True)
+    print(f"{counted}: {len(runs) - missing} of {len(runs)} runs exist in {store.path}.", flush=True)
     if missing:
         print(f"Training {missing} on {device}{' through Ray' if options.launcher == 'ray' else ''}.", flush=True)
         try:
@@ -207,7 +207,7 @@ def run(options: argparse.Namespace) -> int:
             compute(runs, store, device, record=wants_trace, should_stop=stop_requests(options.time_limit), **how)
         except (Interrupted, KeyboardInterrupt):
             left = len(store.missing(runs, wants_trace))
-            print(f"Stopped with {left} of {len(runs)} runs to go. The same command goes on from here.", flush=True)
+            print(f"Stopped with {left} of {len(runs)} runs to go. The same command goes on with the next epoch.", flush=True)
             return STOPPED
         print(f"All {len(runs)} runs exist now.")
     if PRESETS[options.preset].caution:

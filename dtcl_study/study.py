@@ -63,9 +63,9 @@ class Study:
         checked_choice("compute", compute, (True, False))
         resolve_device(device)
         self.preset = checked_choice("preset", preset, tuple(PRESETS))
-        name = checked_choice("experiment", experiment, tuple(REGISTRY))
-        self.runs: list[Run] = REGISTRY[name].runs(preset, **options)
-        self.narrowed = set(self.runs) != set(REGISTRY[name].runs(preset, sigma=options.get("sigma")))
+        self.name = checked_choice("experiment", experiment, tuple(REGISTRY))
+        self.runs: list[Run] = REGISTRY[self.name].runs(preset, **options)
+        self.narrowed = set(self.runs) != set(REGISTRY[self.name].runs(preset, sigma=options.get("sigma")))
         if save is not None:
             if not (isinstance(save, str) and save):
                 raise ValueError(f"save must be the name of a folder, got {save!r}.")
@@ -123,14 +123,14 @@ class Study:
     def counted(self) -> str:
         """How many seeds are complete, on what they were trained, and how many of their runs diverged, in a line or two."""
         if not self.runs:
-            return f"Preset {self.preset}: no run is asked for yet."
+            return f"{self.name}, preset {self.preset}: no run is asked for yet."
         rows, everywhere = self.complete, " at the sigma and discriminator with the fewest" * (len(self.counts) > 1)
         kinds = sorted({f"{d} in {p}" for d, p in zip(rows.device, rows.precision)})
         on = f"; trained on {' and '.join(kinds)}" if kinds else ""
         on += " (compared on the page How far to trust these numbers)" * (len(kinds) > 1)
         diverged = rows[rows.status == "diverged"].key.nunique()
         more = f"\nRuns that diverged: {diverged}. They count as chance, {CHANCE}." if diverged else ""
-        return f"Preset {self.preset}: {self.progress} are complete{everywhere}{on}.{more}"
+        return f"{self.name}, preset {self.preset}: {self.progress} are complete{everywhere}{on}.{more}"
 
 
 def grids(runs: Sequence[Run]) -> dict[tuple[float, str | None], dict[int, list[Run]]]:

@@ -48,6 +48,8 @@ def two_views(image):
 views, images = (torchvision.datasets.ImageFolder(options.folder, transform) for transform in (two_views, plain))
 names = sorted({Path(path).parent.name for path, _ in images.samples})
 labels = torch.tensor([names.index(Path(path).parent.name) for path, _ in images.samples])
+if options.unseen not in (None, *images.classes):
+    parser.error(f"there is no folder {options.unseen!r}; there are {', '.join(images.classes)}.")
 domains = torch.tensor(images.targets)  # to torchvision the first folder is the class, to us it is the domain
 unseen = domains == images.class_to_idx[options.unseen] if options.unseen else torch.zeros(len(domains), dtype=torch.bool)
 known = domains[~unseen].unique()

@@ -162,7 +162,7 @@ def check(
     look("pace", timed)
     look("memory", memory, precision, measured[0])
     if measured[0] and asked:
-        say("\nAt this pace, one process would take:")
+        say("\nAt this pace, one process would take (experiments share runs):")
         for line in times(measured[1], asked):
             say(line)
     say(f"\nWrong: {', '.join(wrong)}." if wrong else "\nAll is well.")

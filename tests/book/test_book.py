@@ -255,8 +255,8 @@ def test_a_chapter_without_any_run_still_renders(path, tmp_path, monkeypatch):
     ("chapter", "told"),
     [
         ("sigma_ablation", "waits for the fresh seeds"),
-        ("effective_temperature", "(waits for the grid seeds). Recorded: 0 of 5 runs."),
-        ("temperature", "(waits for the grid seeds). Complete in the grid: 0 of 5 seeds"),
+        ("effective_temperature", "(waits for 5 seeds of the grid). Recorded: 0 of 5 runs."),
+        ("temperature", "(waits for 5 seeds of the grid). Complete in the grid: 0 of 5 seeds"),
     ],
 )
 def test_a_chapter_says_what_its_verdict_waits_for(chapter, told, tmp_path, monkeypatch):

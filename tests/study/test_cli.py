@@ -248,7 +248,7 @@ def test_ctrl_c_and_the_time_limit_end_training_cleanly(tmp_path):
         process.send_signal(stop)
         out, error = process.communicate(timeout=120)
         assert process.returncode == terminal.STOPPED, error
-        assert "goes on from here" in out and "Traceback" not in error
+        assert "goes on with the next epoch" in out and "Traceback" not in error
     assert list((tmp_path / ".checkpoints").glob("*.pt")), "what was trained is lost"
 
 
@@ -365,7 +365,7 @@ def test_run_and_status_from_the_command_line(tmp_path, capsys, handlers):
     assert sum(int(re.search(r"All (\d+) runs exist now", part)[1]) for part in parts) == 7 == len(Store(tmp_path).rows())
     assert len(re.findall("^Encoders are computed by .*: float32, 1 thread, up to", parts[0], re.MULTILINE)) == 1
     again = said("run", "main_table", "--methods", "standard,dw_pairs", "--seeds", "1")
-    assert "main_table, preset smoke: 2 of 2 runs exist." in again
+    assert "main_table, preset smoke: 2 of 2 runs exist in " in again
     status = said("status")
     assert status.startswith(f"7 rows in {tmp_path}") and re.search(r"of this processor on \d+ threads? by", status)
     assert re.search(r"^main_table +950 +0 +950 +0 of 5 +950 +\S+ (s|min|h|days) +\d+\.\d$", status, re.MULTILINE)

@@ -117,6 +117,6 @@ def test_a_study_trains_what_is_missing_and_says_how_much_is_there(tmp_path, mon
     assert study.frame.empty and study.complete_seeds == 0 and not study.traces()
     trained = Study("effective_temperature", "smoke", True, "cpu", seeds=1)
     assert trained.complete_seeds == 1 and len(trained.traces()) == 1 and len(trained.selected()) == 1
-    assert trained.counted() == "Preset smoke: 1 of 1 seeds are complete; trained on cpu in float32."
-    assert Study("fresh", "smoke").counted() == "Preset smoke: no run is asked for yet."
+    assert trained.counted() == "effective_temperature, preset smoke: 1 of 1 seeds are complete; trained on cpu in float32."
+    assert Study("fresh", "smoke").counted() == "fresh, preset smoke: no run is asked for yet."
     assert "no number means anything" in capsys.readouterr().out
