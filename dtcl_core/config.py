@@ -313,8 +313,7 @@ class Run(Checked):
     @cached_property
     def key(self) -> str:
         """Sixteen hexadecimal digits that name this run in the store."""
-        # The same as serialising all at once; but the protocol's text is kept, for thousands of runs share it.
-        text = compact({**self.canonical(), "protocol": None, "revision": REVISION})
+        text = compact({**self.canonical(), "protocol": None, "revision": REVISION})  # thousands of runs share a protocol's text
         text = text.replace('"protocol":null', f'"protocol":{self.protocol.text}', 1)
         return content_hash(text.encode(), 16)
 

@@ -10,8 +10,6 @@ import shutil
 import tempfile
 from pathlib import Path
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
-
 
 def content_hash(content: bytes, digits: int = 8) -> str:
     """The first hexadecimal digits of a SHA-256."""
@@ -52,7 +50,7 @@ def write_whole(content: str | bytes, target: Path) -> None:
 def explained(error: OSError, target: Path, size: int) -> OSError:
     """An error of writing that names the file, and on a full disk how much it needs and what is free."""
     needs = ""
-    if error.errno in FULL:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
         needs = f"; it needs {size / 1e6:.2f} MB"
         with contextlib.suppress(OSError):
             needs += f", and {shutil.disk_usage(target.parent).free / 1e6:.2f} MB are free"

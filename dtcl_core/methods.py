@@ -71,7 +71,7 @@ def domain_weighted(batch: Batch, weighting: str) -> dict[str, Tensor]:
 
 
 def outside_weighted(batch: Batch) -> dict[str, Tensor]:
-    """Keep one temperature; weight exponentials by N_D w_ij [R, N, N], with w_ij from z'_j whatever `posterior_view`; 1 where w_ij = 1 / N_D."""
+    """Keep one temperature; weight exponentials by N_D w_ij [R, N, N], w_ij from z'_j (not `posterior_view`); 1 where w_ij = 1 / N_D."""
     assert batch.posterior is not None
     w = same_domain_probability(batch.posterior, batch.domains, "negatives")
     return {"weight": batch.num_domains * w}

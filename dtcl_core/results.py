@@ -39,7 +39,7 @@ RUN_COLUMNS = (
     "method", "discriminator", "sigma", "seed", "tau_alpha", "tau_beta", "lambda_", "projector", "projector_dim",
     "replicate",
 )  # fmt: skip
-ORIGIN_COLUMNS = ("device", "precision", "torch", "stack", "seconds", "sources", "commit", "created")
+ORIGIN_COLUMNS = ("device", "device_name", "precision", "torch", "stack", "seconds", "sources", "commit", "created")
 COLUMNS = (*RUN_COLUMNS, "epochs", "label_fraction", *METRICS, "status", "key", "protocol", *ORIGIN_COLUMNS, "shard")
 # What the provenance of every row has at least.
 PROVENANCE: dict[str, type | tuple[type, ...]] = {
@@ -236,10 +236,6 @@ class Store:
             shown = f"the row of {best[key][1]['shard']} is shown. Delete the wrong one."
             warnings.warn(f"{' and '.join(names)} disagree about run {key}; {shown}", stacklevel=2)
         return MappingProxyType({key: row for key, (_, row) in best.items()})
-
-    def add_encoders(self, encoder: Encoder, runs: Sequence[Run]) -> dict[str, str]:
-        """Write a stack's networks; returns what `launch.local.make_rows` takes as `encoder`. See `encoder_files.write`."""
-        return encoder_files.write(encoder, runs, self.encoders_path)
 
     def encoder(self, row: dict[str, Any]) -> Encoder | None:
         """The trained network of a row of `rows`; None, with a warning that says why, if it cannot be had."""

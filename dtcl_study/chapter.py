@@ -123,7 +123,7 @@ class Table:
     def _head(self) -> str:
         """Names of columns; neighbours that begin alike ("Test-OOD, 1 %" and "Test-OOD, 10 %") share a cell above theirs."""
         names = [html.escape(str(name)) for name in self.frame]
-        groups = [(first, list(alike)) for first, alike in groupby(names, lambda name: name.split(", ")[0])]
+        groups = [(first, list(alike)) for first, alike in groupby(names, lambda name: name.rpartition(", ")[0] or name)]
         rows = 1 + any(len(alike) > 1 for _, alike in groups)
         upper = [f"<th colspan={len(g)}>{first}</th>" if len(g) > 1 else f"<th rowspan={rows}>{g[0]}</th>" for first, g in groups]
         lower = [f"<th>{name.removeprefix(first + ', ')}</th>" for first, g in groups for name in g if len(g) > 1]

@@ -434,7 +434,7 @@ class Claim:
         word = self.rule(contrasts)
         if self.rule is no_trend and word != NOT_YET:  # for and against what? a difference is clear of zero, or it is not
             contrasts = [c._replace(state="not clear" if c.interval.low <= 0 <= c.interval.high else "clear") for c in contrasts]
-        awaited = "the fresh seeds" if self.seeds == "fresh" else f"{SEEDS} seeds of the grid"
+        awaited = "the fresh seeds" if self.seeds == "fresh" else f"{SEEDS} seeds of its grid"
         return Verdict(word, contrasts + beside, f"waits for {awaited}" if word == NOT_YET else "")
 
 

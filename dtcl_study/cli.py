@@ -207,7 +207,7 @@ def run(options: argparse.Namespace) -> int:
             compute(runs, store, device, record=wants_trace, should_stop=stop_requests(options.time_limit), **how)
         except (Interrupted, KeyboardInterrupt):
             left = len(store.missing(runs, wants_trace))
-            print(f"Stopped with {left} of {len(runs)} runs to go. The same command goes on with the next epoch.", flush=True)
+            print(f"Stopped with {left} of {len(runs)} runs to go. The same command goes on; whole epochs are kept.", flush=True)
             return STOPPED
         print(f"All {len(runs)} runs exist now.")
     if PRESETS[options.preset].caution:
@@ -272,7 +272,7 @@ def described(found: dict[str, Any]) -> list[str]:
         time = "?" if line["seconds_left"] is None else readable_time(line["seconds_left"])
         hours = "?" if line["core_hours"] is None else f"{line['core_hours']:.1f}"
         said.append(form.format(*counts, seeds, line["to_train"], time, hours))
-    said.append("A seed is complete when every configuration has a row on it. A run that parts share is to train in the first.")
+    said.append("A seed is complete when every configuration has a row on it. A shared run is to train in the first part only.")
     said.append("The parts fresh and choices ask for runs once selections are frozen.")
     if found["seconds_an_image"] is None:
         return [*said, f"There is no telling how long the rest takes: {found['pace_of']}."]

@@ -54,7 +54,7 @@ def accuracy(values: Iterable[float], confidence: float = 0.95) -> Interval:
 
 
 def seeds_said(counts: Iterable[float]) -> str:
-    """How many seeds stand behind some numbers, such as "3 to 5 seeds"; zeros are ignored, and nothing else gives ""."""
+    """How many seeds stand behind some numbers, such as "3 to 5 seeds"; zeros do not count; "" if nothing is left."""
     there = sorted({int(n) for n in counts if n > 0})
     return f"{' to '.join(str(n) for n in dict.fromkeys((there[0], there[-1])))} seed{'s' * (there != [1])}" if there else ""
 

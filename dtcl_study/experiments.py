@@ -10,11 +10,11 @@ Runs of *frozen selections* (`fresh`, `choices`) exist once a selection is froze
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
+from numbers import Real
 from typing import Any
 
 from dtcl_core.checks import checked_choice, checked_number, closest
@@ -297,21 +297,20 @@ def _once(settings: Sequence[Setting]) -> list[Setting]:
     return list({repr({**setting, "sigma": None}): setting for setting in settings}.values())
 
 
-def listed_numbers(value: Any) -> list[float]:
+def listed_numbers(value: Any) -> list[Any]:
     """A number, a sequence of numbers, or a string of numbers with commas, as a list.
 
     Raises:
         ValueError: for anything else, or nothing at all.
     """
-    if isinstance(value, str):
-        try:
-            return [float(part) for part in value.split(",")]
-        except ValueError:
-            raise ValueError(f"expected numbers with commas between them, got {value!r}.") from None
-    values = list(value) if isinstance(value, Iterable) else [value]
-    if not values:
+    values = value.split(",") if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [value]
+    try:
+        numbers = [one if isinstance(one, Real) else float(one) for one in values]
+    except (TypeError, ValueError):
+        raise ValueError(f"expected numbers with commas between them, got {value!r}.") from None
+    if not numbers:
         raise ValueError("expected at least one number.")
-    return [checked_number("each of several", each, -math.inf) for each in values]
+    return numbers
 
 
 REGISTRY = {

@@ -302,4 +302,5 @@ def devices_said(rows: pd.DataFrame) -> str:
 
 def provenance(frame: pd.DataFrame) -> pd.DataFrame:
     """How many runs come from which device, precision, torch and code."""
-    return frame.groupby(["device", "precision", "torch", "sources"], dropna=False).key.nunique().rename("runs").reset_index()
+    kinds = ["device", "device_name", "precision", "torch", "sources"]
+    return frame.groupby(kinds, dropna=False).key.nunique().rename("runs").reset_index()

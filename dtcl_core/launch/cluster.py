@@ -13,6 +13,7 @@ import os
 import shutil
 import socket
 import tempfile
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -123,9 +124,12 @@ def compute(
                     raise ValueError("a worker runs other code than this machine; install the same version everywhere.")
                 present = store.rows({row["key"] for row in rows}) if traces else {}  # see `local.keep`
                 if wanting := [row for row in rows if row["key"] not in present]:
-                    for name, content in networks.items():
-                        write_whole(content, store.encoders_path / name)
                     store.add(wanting)
+                    try:
+                        for name, content in networks.items():
+                            write_whole(content, store.encoders_path / name)
+                    except OSError as error:
+                        warnings.warn(f"trained encoders are not kept: {error}", stacklevel=2)
                 for trace in traces:
                     store.add_trace(Trace.from_dict(trace))
                 progress.trained_elsewhere(pending.pop(done))

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .. import evaluate, pretrain
+from .. import encoder_files, evaluate, pretrain
 from ..config import REVISION, Protocol, Run
 from ..encoder import IMAGE_SIZE, dropout_shapes
 from ..engine.device import free_bytes, is_accelerator, release_memory, resolve_device, resolve_precision
@@ -189,7 +189,7 @@ def make_rows(
     Args:
         draws: what `evaluate.measure` returned; kept of runs with more than one draw of labels.
         runs: those that rows are made of; None: the stack's.
-        encoder: what `Store.add_encoders` returned.
+        encoder: what `encoder_files.write` returned.
     """
     provenance = {
         **stack.machine,
@@ -220,7 +220,7 @@ def keep(stack: Stack, members: Sequence[Run], store: Store, record: bool) -> No
     if wanting:
         draws = evaluate.measure(stack, wanting)
         try:
-            kept = store.add_encoders(stack.encoder, stack.runs)
+            kept = encoder_files.write(stack.encoder, stack.runs, store.encoders_path)
         except OSError as error:
             warnings.warn(f"trained encoders are not kept: {error}", stacklevel=3)
             kept = None

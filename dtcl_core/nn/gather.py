@@ -82,14 +82,17 @@ def check_alike(check: Callable[[], Any], x: Tensor, exchanged: bool = True, bes
         everyones = _exchanged(torch.tensor([facts], device=x.device if isinstance(x, Tensor) else None))
         sound, sizes, *others = everyones.T.tolist()
         if problem is None and not all(sound):
-            problem = ValueError(f"process {sound.index(0)} was given what it refuses; see its message.")
+            problem = ValueError(f"process {sound.index(0)} failed; see its message.")
         elif problem is None and len(set(sizes)) > 1:
             problem = ValueError(f"gather needs batches of one size on all processes, got {sizes}; set drop_last=True.")
         elif problem is None and any(len(set(values)) > 1 for values in others):
             wanted = "embeddings of one width and dtype, and the same inputs"
             problem = ValueError(f"gather needs {wanted}, got k, bytes, inputs {list(zip(*others))}.")
     if problem is not None:
-        raise problem
+        try:
+            raise problem
+        finally:
+            del problem  # its traceback holds this frame, and so the batch
     return result
 
 

@@ -91,7 +91,7 @@ class _Contrastive(Weighed):
             self._check_given(domains)
             tau = self._temperatures(widened(z0))
         else:
-            beside = (domains, more.get("ids"), self.weigher and self.weigher.discriminator, *views[1:])
+            beside = (domains, *more.values(), self.weigher and self.weigher.discriminator, *views[1:])
             tau = processes.check_alike(check, z0, self.gather, beside)
         domains = None if domains is None else domains.to(torch.int64, copy=True)  # the caller may reuse it before `last` is read
         return [widened(z) for z in views], domains, tau

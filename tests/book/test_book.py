@@ -255,8 +255,8 @@ def test_a_chapter_without_any_run_still_renders(path, tmp_path, monkeypatch):
     ("chapter", "told"),
     [
         ("sigma_ablation", "waits for the fresh seeds"),
-        ("effective_temperature", "(waits for 5 seeds of the grid). Recorded: 0 of 5 runs."),
-        ("temperature", "(waits for 5 seeds of the grid). Complete in the grid: 0 of 5 seeds"),
+        ("effective_temperature", "(waits for 5 seeds of its grid). Recorded: 0 of 5 runs."),
+        ("temperature", "(waits for 5 seeds of its grid). Complete in the grid: 0 of 5 seeds"),
     ],
 )
 def test_a_chapter_says_what_its_verdict_waits_for(chapter, told, tmp_path, monkeypatch):
@@ -451,6 +451,7 @@ def test_the_six_lines_run():
     assert space["loss"].isfinite() and len([line for line in first.splitlines() if line]) == 6
     given = {"penalty": dtcl_core.MMDPenalty(3), "LinearDiscriminator": dtcl_core.LinearDiscriminator, "epochs": 1}
     given |= {"encoder": torch.nn.Identity(), "batches_in_order": space["z0"].split(8), "all_domains": space["domains"]}
+    given |= {"its_batches": given["batches_in_order"], "its_domains": space["domains"]}
     space |= given
     for block in others:
         exec(block, space)

@@ -72,6 +72,7 @@ def mistakes(rank, x0, x1, domains, labels):
         "given": lambda: InfoNCELoss(gather=True)(x0, x1, ids=labels if rank else None),
         "pool": lambda: SupConLoss(gather=True)(x0, [x1] * (1 + rank), labels),
         "one is fitted": lambda: DomainWeightedInfoNCELoss(**known, discriminator=fresh if rank else fitted)(x0, x1, domains),
+        "one has a queue": lambda: InfoNCELoss(gather=True)(x0, x1, queue=NegativeQueue(3, 5) if rank else None),
         "one has none": lambda: DomainWeightedInfoNCELoss(**known, discriminator=fitted if rank else None)(x0, x1, domains),
         "they differ": lambda: DomainWeightedInfoNCELoss(**known, discriminator=fitted)(x0, x1, domains),
     }
@@ -167,13 +168,13 @@ def check_messages(found):
     """A mistake of one process is told to all."""
     assert "batches of one size on all processes, got [3, 4]" in found[0]["sizes"]
     assert all("one width and dtype" in one["widths"] for one in found)
-    assert "z0 holds NaN" in found[0]["one is NaN"] and "process 0 was given" in found[1]["one is NaN"]
+    assert "z0 holds NaN" in found[0]["one is NaN"] and "process 0 failed" in found[1]["one is NaN"]
     assert "got NoneType" in found[0]["one has no labels"] and "process 0" in found[1]["one has no labels"]
     assert "got torch.float64" in found[0]["one pushes floats"] and "process 0" in found[1]["one pushes floats"]
     assert all("of one size on all processes, got [3, 4]" in one["unequal pushes"] for one in found)
-    assert "tau must be > 0" in found[1]["tau"] and "process 1 was given what it refuses" in found[0]["tau"]
-    assert all("the same inputs" in one[what] for one in found for what in ("given", "pool", "one has none"))
-    assert "not fitted yet" in found[1]["one is fitted"] and "process 1 was given" in found[0]["one is fitted"]
+    assert "tau must be > 0" in found[1]["tau"] and "process 1 failed" in found[0]["tau"]
+    assert all("the same inputs" in one[what] for one in found for what in ("given", "pool", "one has none", "one has a queue"))
+    assert "not fitted yet" in found[1]["one is fitted"] and "process 1 failed" in found[0]["one is fitted"]
     assert all("the discriminator differs between processes" in one["they differ"] for one in found)
 
 

@@ -90,7 +90,7 @@ def lines(differences, expected="other device", a_seed=1):
         (lines([0.3] * 12, a_seed=6), audit.UNDECIDED, "of fewer than 3 seeds"),
         (lines([0.0, 0.0]), audit.PASSED, "2 of 2 rows came out identical"),
         (lines([0.001], expected="identical"), audit.FAILED, "should have been identical"),
-        (lines([float("nan")] * 5), audit.FAILED, "diverged when retrained: 0, 1"),
+        (lines([float("nan")] * 5), audit.FAILED, "diverged in one of the two trainings: 0, 1"),
     ],
 )
 def test_the_rule(found, outcome, says):
@@ -106,11 +106,11 @@ def test_rows_that_must_be_identical_are_picked_by_themselves(trained, tmp_path,
             tmp_path / place,
             lambda rows: rows[:1] if place == "less" else [made_by_other(place, row) for row in rows],
         )
-        with pytest.raises(ValueError, match="has no whole stack of this code, of such a machine"):
+        with pytest.raises(ValueError, match="has no whole stack made by this code, on such a machine"):
             audit.audit(store, 1, "cpu", exact=True, quiet=True)
     assert cli.main(["audit", "--exact", "--device", "cpu", "--results", str(tmp_path / "torch")]) == 2
-    assert "no whole stack of this code" in capsys.readouterr().err
-    with pytest.raises(ValueError, match="no whole stack of at most 9 epochs of this code"):
+    assert "no whole stack made by this code" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="no whole stack of at most 9 epochs made by this code"):
         audit.audit(store, 1, "cpu", max_epochs=9, exact=True, quiet=True)
 
 

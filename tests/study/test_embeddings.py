@@ -3,6 +3,7 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 
+from dtcl_core import encoder_files
 from dtcl_core.config import Protocol, Run
 from dtcl_core.data import ColoredDigits
 from dtcl_core.encoder import Encoder
@@ -61,7 +62,7 @@ def test_distances_are_those_of_the_embedding_as_probes_see_it():
 
 def test_kept_are_the_runs_of_one_configuration_whose_files_are_here(tmp_path, monkeypatch):
     store, lost, run, again, other, ill = Store(tmp_path), run_of(), run_of(4), run_of(5), run_of(4, sigma=25.0), run_of(6)
-    entries = {r: store.add_encoders(Encoder([r.seed], r.protocol), [r]) for r in (run, again, other, ill)}
+    entries = {r: encoder_files.write(Encoder([r.seed], r.protocol), [r], store.encoders_path) for r in (run, again, other, ill)}
     entries[lost] = {"file": "gone.npz"}
     rows = {r.key: {"key": r.key, "run": r.to_dict(), "encoder": {**e, "place": 0}, "status": "ok"} for r, e in entries.items()}
     rows[ill.key]["status"] = "diverged"
