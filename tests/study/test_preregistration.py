@@ -1,16 +1,18 @@
 """What is compared and concluded was written down first: at the commit that trained a fresh row, and unchanged since."""
 
+import re
 import subprocess
 from pathlib import Path
 
+import by_the_words
 import pytest
 
 import dtcl_study
 from dtcl_core.results import Store
-from dtcl_study.experiments import REGISTRY, frozen
+from dtcl_study.experiments import FIRST_FRESH_SEED, REGISTRY, frozen
 
 ROOT = Path(dtcl_study.__file__).resolve().parent.parent
-WRITTEN = "PREREGISTRATION.md"
+WRITTEN = ("PREREGISTRATION.md", "tests/study/by_the_words.py")
 
 
 def git(*arguments):
@@ -36,16 +38,35 @@ def test_fresh_rows_are_younger_than_what_they_are_judged_by():
         for chosen in frozen()
         for c in chosen["configurations"]
     }
-    fresh = [run for run in REGISTRY["fresh"].runs("paper") if run.key in rows]
-    trained = {(rows[run.key]["provenance"]["commit"], selection[run.method, run.sigma, run.discriminator]) for run in fresh}
-    assert len({rows[run.key]["provenance"]["sources"] for run in fresh}) <= 1, "fresh rows are of one numeric code"
-    for commit, file in trained:
+    fresh = {run.key: selection[run.method, run.sigma, run.discriminator] for run in REGISTRY["fresh"].runs("paper")}
+    trained, devices = set(), {}
+    for key, row in rows.items():
+        run, told = row["run"], row["provenance"]
+        if run["seed"] >= FIRST_FRESH_SEED:
+            trained |= {(told["commit"], name) for name in (*WRITTEN, fresh.get(key, WRITTEN[0]))}
+            devices.setdefault((run["sigma"], run["seed"]), set()).add(told["device"])
+    for commit, name in trained:
         assert not commit.endswith("+"), "trained with code that is not committed"
-        for name in (WRITTEN, file):
-            assert text_at(commit, name) == (ROOT / name).read_text(), f"{name} was otherwise at {commit}"
+        assert text_at(commit, name) == (ROOT / name).read_text(), f"{name} was otherwise at {commit}"
+    assert all(len(kinds) == 1 for kinds in devices.values()), "one kind of device trains all runs of a fresh seed"
+
+
+def test_the_grid_and_fresh_seeds_are_of_one_numeric_code():
+    sources = {
+        row["provenance"]["sources"] for row in Store(ROOT / "results").rows().values() if not 100 <= row["run"]["seed"] < 200
+    }
+    assert sources == set(re.findall(r"has the hash `(\w{12})`", (ROOT / WRITTEN[0]).read_text()))
+
+
+def test_what_is_frozen_is_what_the_committed_rows_select():
+    rows = by_the_words.Rows(ROOT / "results")
+    for one in (c for chosen in frozen() for c in chosen["configurations"]):
+        numbers = (one["tau_alpha"], one.get("tau_beta"), one.get("lambda_"))
+        again = by_the_words.selected(rows, one["method"], one["sigma"], one.get("discriminator", "global"))
+        assert again[2:5] == numbers, f"{one} was frozen"
 
 
 def test_a_file_that_was_not_there_or_was_otherwise_is_noticed():
-    *_, first = git("log", "--format=%H", "--", WRITTEN).stdout.split()
-    assert text_at(f"{first}^", WRITTEN) is None
-    assert text_at(first, WRITTEN) != text_at(first, "README.md")
+    *_, first = git("log", "--format=%H", "--", WRITTEN[0]).stdout.split()
+    assert text_at(f"{first}^", WRITTEN[0]) is None
+    assert text_at(first, WRITTEN[0]) != text_at(first, "README.md")

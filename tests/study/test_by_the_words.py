@@ -1,0 +1,59 @@
+"""Verdicts, contrasts and selections agree with those that `by_the_words` computes from the preregistration without the project's code."""
+
+import json
+from pathlib import Path
+
+import by_the_words
+import pytest
+import whole_study
+
+from dtcl_core.results import Store
+from dtcl_study import claims, selection
+from dtcl_study.experiments import OOD, PROPOSED, REGISTRY
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def agree(claim, found, told):
+    """Whether a claim's verdict and contrasts are the same; states of claim 9 have names of their own."""
+    assert found.word == told["word"], claim.number
+    lines = told["contrasts"] + told["beside"]
+    assert len(lines) == len(found.contrasts)
+    for ours, (mean, low, high, n, state) in zip(found.contrasts, lines):
+        assert tuple(ours.interval) == pytest.approx((mean, low, high, n), abs=1e-9), ours.label
+        assert ours.state in (state, claims.NOT_YET) or claim.number == 9, ours.label
+
+
+def test_every_verdict_on_networks_follows_from_the_words(tmp_path, monkeypatch):
+    monkeypatch.setitem(whole_study.TOLD, (PROPOSED[0], OOD), 0.70)  # so that claims hold, hold partly, fail and are open
+    whole_study.settled(monkeypatch.setattr)
+    monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
+    parts = ("main_table", "fresh", "projector_head", "effective_temperature")
+    runs = {run.key: run for part in parts for run in REGISTRY[part].runs("paper")}
+    store = Store(tmp_path)
+    store.add([whole_study.row(run) for run in runs.values()])
+    for run in REGISTRY["effective_temperature"].runs("paper"):
+        store.add_trace(whole_study.trace(run))
+    for one in whole_study.selections():
+        (tmp_path / f"{one['name']}.json").write_text(json.dumps(one))
+    told = by_the_words.everything(tmp_path, tmp_path)
+    assert sorted(told) == [claim.number for claim in claims.CLAIMS if claim.seeds in ("fresh", "grid")]
+    evidence, words = claims.Evidence(), set()
+    for claim in claims.CLAIMS:
+        if claim.number in told:
+            agree(claim, found := claim.judged(evidence), told[claim.number])
+            words.add(found.word)
+    assert words == {"holds", "partly", "open", "fails"}
+    rows = by_the_words.Rows(tmp_path)
+    for ours in selection.select(evidence.grid.complete).itertuples():
+        numbers = [None if value != value else value for value in (ours.tau_alpha, ours.tau_beta, ours.lambda_)]
+        assert by_the_words.selected(rows, ours.method)[2:5] == tuple(numbers)
+
+
+def test_committed_rows_say_what_the_words_make_of_them(monkeypatch):
+    monkeypatch.setenv("DTCL_RESULTS", str(ROOT / "results"))
+    told, evidence = by_the_words.everything(ROOT / "results", ROOT / "dtcl_study" / "frozen"), claims.Evidence()
+    assert told, "there are rows of the grid"
+    for claim in claims.CLAIMS:
+        if claim.number in told:
+            agree(claim, claim.judged(evidence), told[claim.number])
