@@ -94,8 +94,10 @@ def by_seed(rows: pd.DataFrame, metric: str, of: str = "", **where: Any) -> pd.S
         ValueError: if a seed has two lines, or the rows are of several methods, spreads, heads, discriminators or label fractions: then
             they are of several configurations, and n would be wrong. Temperatures may differ between seeds, as after `leave_one_seed_out`.
     """
-    for name, value in where.items():
-        rows = rows[rows[name].isna() if value is None else rows[name] == value]
+    if where:
+        rows = rows[
+            np.logical_and.reduce([rows[name].isna() if value is None else rows[name] == value for name, value in where.items()])
+        ]
     told = of or ", ".join(f"{name}={value}" for name, value in where.items()) or metric
     twice = rows.seed[rows.seed.duplicated()]
     if len(twice):
@@ -103,7 +105,7 @@ def by_seed(rows: pd.DataFrame, metric: str, of: str = "", **where: Any) -> pd.S
     for name in ONE_OF:
         if name in rows and rows[name].nunique(dropna=False) > 1:
             raise ValueError(f"rows have several values of {name} ({told}): name one configuration.")
-    return rows.set_index("seed")[metric].sort_index()
+    return rows[["seed", metric]].set_index("seed")[metric].sort_index()
 
 
 def difference(one: pd.Series, other: pd.Series) -> pd.Series:

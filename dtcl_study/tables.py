@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from dtcl_core.config import LABEL_FRACTIONS, SIGMAS, TAU_ALPHAS, TAU_BETAS
@@ -179,11 +180,9 @@ def twin(caption: str, lines: Sequence[Line], columns: Sequence[Column], rows: p
     for i, line in enumerate(lines):
         for j, column in enumerate(columns):
             where = {**line.where, **column.where}
-            found = paper[paper.metric == column.metric]
-            for name, value in where.items():
-                found = found[found[name] == value]
-            if len(found):
-                told[i, j] = float(found.value.iloc[0])
+            there = np.logical_and.reduce([paper[name] == value for name, value in {"metric": column.metric, **where}.items()])
+            if there.any():
+                told[i, j] = float(paper.value[there].iloc[0])
             measured[i, j] = accuracy(by_seed(rows, column.metric, line.label, **where))
     return Twin(caption, tuple(lines), tuple(columns), told, measured)
 

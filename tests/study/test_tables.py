@@ -10,6 +10,7 @@ from made_up import frame
 from dtcl_core.config import Run
 from dtcl_study import reported, tables
 from dtcl_study.chapter import Table
+from dtcl_study.claims import Evidence
 from dtcl_study.compare import Interval
 
 
@@ -24,13 +25,12 @@ def selected(n=3, value=lambda run, f, m: 0.7):
 
 def test_every_number_of_the_paper_has_a_place():
     """No table of the paper has a cell that its twin lacks."""
-    told = pd.concat([tables.twin_of(n).frame for n in range(1, 10)])
-    numbers = sorted(told.reported.dropna())
+    evidence = Evidence()
+    twins = {n: tables.twin_of(n, evidence) for n in range(1, 10)}
+    numbers = sorted(pd.concat([twin.frame for twin in twins.values()]).reported.dropna())
     assert numbers == sorted(reported.load().value), "each reported number stands in one cell of one twin"
     shapes = {1: (7, 3), 2: (7, 6), **dict.fromkeys(range(3, 9), (10, 4)), 9: (4, 15)}
-    for number, (lines, columns) in shapes.items():
-        twin = tables.twin_of(number)
-        assert (len(twin.lines), len(twin.columns)) == (lines, columns)
+    assert {n: (len(twin.lines), len(twin.columns)) for n, twin in twins.items()} == shapes
 
 
 def test_measured_stands_where_it_belongs():
