@@ -1,12 +1,14 @@
 """The verdicts on trained networks once more, from the words of PREREGISTRATION.md and without a line of the project's code.
 
-Who wrote the first version of this file had read the preregistration alone. Like it, this file is not changed once a fresh row exists.
+Whoever wrote the first version of this file had read the preregistration alone. Like it, this file is not changed once a fresh row exists.
 `python tests/study/by_the_words.py results dtcl_study/frozen` prints the verdicts and contrasts of a store.
 """
 
 import json
 import math
 import sys
+from collections import Counter
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -74,22 +76,25 @@ def grid(method, sigma=50.0, **more):
 
 
 class Rows:
-    """The runs of a store under its most frequent protocol."""
+    """The runs of a store under its usual protocol: each field has its most frequent value, or is not there yet, as in older rows."""
 
     def __init__(self, store):
-        read = [json.loads(line) for path in sorted(Path(store).glob("rows/*.jsonl")) for line in path.read_text().splitlines()]
-        protocols = [json.dumps(row["run"]["protocol"], sort_keys=True) for row in read]
-        usual = max(set(protocols), key=protocols.count)
+        lines = [line for path in sorted(Path(store).glob("rows/*.jsonl")) for line in path.read_text().splitlines()]
+        read = [json.loads(line) for line in lines if line.strip()]
+        protocols = [{name: json.dumps(value) for name, value in row["run"]["protocol"].items()} for row in read]
+        names = {name for protocol in protocols for name in protocol}
+        usual = {name: Counter(p[name] for p in protocols if name in p).most_common(1)[0][0] for name in names}
         self.metrics, self.of_key, order = {}, {}, {}
         for row, protocol in zip(read, protocols):
             run = row["run"]
-            if protocol != usual or run.get("replicate"):
+            if not protocol.items() <= usual.items() or run.get("replicate"):
                 continue
             head = (run["projector"], run["projector_dim"]) if run.get("projector") else None
             seconds = [run.get(name) for name in ("tau_beta", "lambda_", "discriminator")]
             key = (configuration(run["method"], run["sigma"], run["tau_alpha"], *seconds, head), run["seed"])
             self.of_key[row["key"]] = key
-            rank = (row["status"] == "diverged", row["provenance"]["created"])  # a finished row counts first, then the older
+            made = datetime.fromisoformat(row["provenance"]["created"])
+            rank = (row["status"] == "diverged", made)  # a finished row counts first, then the one made first
             if key not in order or rank < order[key]:
                 order[key], self.metrics[key] = rank, row["metrics"] if row["status"] == "ok" else None
 
@@ -205,8 +210,8 @@ def of_temperatures(rows, store):
     for path in Path(store).glob("traces/*.json"):
         trace = json.loads(path.read_text())
         which, seed = rows.of_key.get(trace["key"], (None, None))
-        if which == followed and seed in GRID_SEEDS:
-            counts = np.array(trace["counts"], float)[:, 0]  # of pairs of one domain: [epochs, bins]
+        counts = np.array(trace["counts"], float)[:, 0]  # of pairs of one domain: [epochs, bins]
+        if which == followed and seed in GRID_SEEDS and counts.any(axis=1).all():
             edges = np.linspace(trace["low"], trace["high"], counts.shape[1] + 1)
             medians = [middle(np.r_[0, c.cumsum() / c.sum()], edges) for c in counts]
             start.append(0.125 - np.median(medians[:10]))

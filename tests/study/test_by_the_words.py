@@ -18,8 +18,9 @@ def agree(claim, found, told):
     """Whether a claim's verdict and contrasts are the same; states of claim 9 have names of their own."""
     assert found.word == told["word"], claim.number
     lines = told["contrasts"] + told["beside"]
-    assert len(lines) == len(found.contrasts)
-    for ours, (mean, low, high, n, state) in zip(found.contrasts, lines):
+    ours_there = [contrast for contrast in found.contrasts if contrast.interval.n]  # beside a claim some may wait for their rows
+    assert len(lines) == len(ours_there)
+    for ours, (mean, low, high, n, state) in zip(ours_there, lines):
         assert tuple(ours.interval) == pytest.approx((mean, low, high, n), abs=1e-9), ours.label
         assert ours.state in (state, claims.NOT_YET) or claim.number == 9, ours.label
 
@@ -57,3 +58,5 @@ def test_committed_rows_say_what_the_words_make_of_them(monkeypatch):
     for claim in claims.CLAIMS:
         if claim.number in told:
             agree(claim, claim.judged(evidence), told[claim.number])
+        elif claim.seeds in ("fresh", "grid"):
+            assert claim.judged(evidence).word == claims.NOT_YET, claim.number

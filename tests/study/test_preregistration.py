@@ -46,7 +46,7 @@ def test_fresh_rows_are_younger_than_what_they_are_judged_by():
             trained |= {(told["commit"], name) for name in (*WRITTEN, fresh.get(key, WRITTEN[0]))}
             devices.setdefault((run["sigma"], run["seed"]), set()).add(told["device"])
     for commit, name in trained:
-        assert not commit.endswith("+"), "trained with code that is not committed"
+        assert commit and not commit.endswith("+"), "trained with code that is not committed"
         assert text_at(commit, name) == (ROOT / name).read_text(), f"{name} was otherwise at {commit}"
     assert all(len(kinds) == 1 for kinds in devices.values()), "one kind of device trains all runs of a fresh seed"
 
