@@ -35,6 +35,7 @@ from .selection import ROUNDED, by_configuration, leave_one_seed_out
 from .study import Study, grids
 
 LIKE = 0.02  # accuracies that differ by less are alike
+PAPERS_SELECTION = ((0.075, 0.5), (0.175, 1.0))  # tau_alpha and tau_beta of both methods, by Tables 3 and 6
 NOT_YET = "not judged yet"
 
 
@@ -286,7 +287,7 @@ def gradient(e: Evidence) -> Differences:
 
 def weight_outside(e: Evidence) -> Differences:
     """Half of what the temperature changes in the gradient, minus the change by a weight outside the exponent, where the paper selects."""
-    for tau_alpha, tau_beta in ((0.075, 0.5), (0.175, 1.0)):
+    for tau_alpha, tau_beta in PAPERS_SELECTION:
         changes = {seed: gradient_changes(seed, tau_alpha, tau_beta) for seed in range(20)}
         label = f"half the gradient's change by the temperature, minus that by a weight outside, {tau_alpha:g}/{tau_beta:g}"
         yield label, pd.Series({seed: inside / 2 - outside for seed, (inside, outside) in changes.items()})

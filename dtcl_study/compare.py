@@ -94,10 +94,8 @@ def by_seed(rows: pd.DataFrame, metric: str, of: str = "", **where: Any) -> pd.S
         ValueError: if a seed has two lines, or the rows are of several methods, spreads, heads, discriminators or label fractions: then
             they are of several configurations, and n would be wrong. Temperatures may differ between seeds, as after `leave_one_seed_out`.
     """
-    if where:
-        rows = rows[
-            np.logical_and.reduce([rows[name].isna() if value is None else rows[name] == value for name, value in where.items()])
-        ]
+    matches = [rows[name].isna() if value is None else rows[name] == value for name, value in where.items()]
+    rows = rows[np.logical_and.reduce(matches)] if where else rows
     told = of or ", ".join(f"{name}={value}" for name, value in where.items()) or metric
     twice = rows.seed[rows.seed.duplicated()]
     if len(twice):

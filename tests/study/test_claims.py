@@ -12,7 +12,7 @@ from made_up import frame
 
 from dtcl_core.config import Run
 from dtcl_core.traces import BINS, Trace
-from dtcl_study import claims, selection
+from dtcl_study import claims, reported, selection
 from dtcl_study.claims import CLAIMS, Contrast, Evidence
 from dtcl_study.compare import Interval
 from dtcl_study.experiments import BASELINES, ORACLE, PROPOSED
@@ -350,3 +350,9 @@ def test_the_script_that_tries_the_rule_on_known_truths_runs(monkeypatch):
     assert [(line["truth"], str(line["claim"])) for line in written] == list(zip(stored.truth, stored.claim))
     words = [w for w in stored.columns if w not in ("truth", "claim", "n")]
     assert all(sum(line[word] for word in words) == line["n"] == 1 for line in written)
+
+
+def test_claim_13_is_judged_where_the_papers_validation_selects():
+    told = reported.temperature_tables().query("metric == 'validation'")
+    best = told.loc[told.groupby("method").value.idxmax()].set_index("method").loc[list(PROPOSED)]
+    assert list(zip(best.tau_alpha, best.tau_beta)) == list(claims.PAPERS_SELECTION)
