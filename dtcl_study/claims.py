@@ -2,11 +2,10 @@
 
 A *contrast* is the mean over seeds of a paired difference, signed so that positive supports the claim. It is *for* the claim if its 95 % interval lies
 above zero, *against* it if its interval at confidence 1 - 0.05/m lies below zero, for the m contrasts of the claim, else *open*; an open one is *alike*
-if its 90 % interval lies within 0.02 of zero. Only "against" is corrected for m, because one such contrast fails a claim. A claim *holds* if all its contrasts are for it, *fails* if one is against it, holds *partly* if
-none is against it and at least half are for it; else it is *open*.
+if its 90 % interval lies within 0.02 of zero. Only "against" is corrected for m, because one such contrast fails a claim. A claim *holds* if all its
+contrasts are for it, *fails* if one is against it, holds *partly* if none is against it and at least half are for it; else it is *open*.
 
-Fresh contrasts compare frozen configurations on fresh seeds, grid contrasts the complete seeds of the grid. 1 % of labels and sigma 50
-unless said.
+Fresh contrasts compare frozen configurations on fresh seeds, grid contrasts the complete seeds of the grid. 1 % of labels and sigma 50 unless said.
 """
 
 from __future__ import annotations
@@ -60,15 +59,11 @@ class Contrast(NamedTuple):
 Differences = Iterator[tuple[str, pd.Series]]  # what is compared, and its difference by seed
 
 
+@dataclass(eq=False)
 class Evidence:
-    """The rows that claims look at: frozen configurations on fresh seeds, and the grids.
+    """The rows that claims look at: frozen configurations on fresh seeds, and the grids."""
 
-    Args:
-        preset: whose rows.
-    """
-
-    def __init__(self, preset: str = "paper"):
-        self.preset = preset
+    preset: str = "paper"  # whose rows
 
     @cached_property
     def fresh(self) -> pd.DataFrame:
@@ -94,6 +89,12 @@ class Evidence:
         """Rows of Tables 1 and 2, at all label fractions: the frozen configurations on fresh seeds; until there are some, what the grid selects."""
         mine = self.at(SIGMA)
         return mine if len(mine) else self.grid.selected(None)
+
+    @property
+    def awaited(self) -> str:
+        """What the verdict on the main claim waits for, and how much of it is there."""
+        fresh = Study("fresh", self.preset, quiet=True).counts.get((SIGMA, "global"), 0)
+        return f"The paper's grid of 190 configurations is complete on {self.grid.progress}. Its selected configurations are then trained on fifty fresh seeds, which decide. Complete so far: {fresh} of 50."
 
     @cached_property
     def heads(self) -> Study:
