@@ -94,7 +94,7 @@ class Evidence:
     def awaited(self) -> str:
         """What the verdict on the main claim waits for, and how much of it is there."""
         fresh = Study("fresh", self.preset, quiet=True).counts.get((SIGMA, "global"), 0)
-        return f"The paper's grid of 190 configurations is complete on {self.grid.progress}. Its selected configurations are then trained on fifty fresh seeds, which decide. Complete so far: {fresh} of 50."
+        return f"The paper's grid of 190 configurations is complete on {self.grid.progress}. The claim is then decided on fifty fresh seeds, which took no part in the selection: {fresh} of them are complete."
 
     @cached_property
     def heads(self) -> Study:
@@ -264,7 +264,7 @@ def temperatures_converge(e: Evidence) -> Differences:
         start[number] = FOLLOWED["tau_alpha"] - float(np.median(median[:10]))
         end[number] = 0.01 - abs(float(median[-1]) - FOLLOWED["tau_alpha"])
     yield "tau_alpha minus the median temperature of same-domain pairs, first ten epochs", pd.Series(start, dtype=float)
-    yield "0.01 minus the last median's distance from tau_alpha", pd.Series(end, dtype=float)
+    yield "0.01 minus the distance of the last epoch's median from tau_alpha", pd.Series(end, dtype=float)
 
 
 def gradient(e: Evidence) -> Differences:
@@ -283,14 +283,14 @@ def gradient(e: Evidence) -> Differences:
         expected = (by_cosine - (by_cosine * cosine).sum(-1, keepdim=True) * cosine) / length
         error = ((by_autograd - expected).abs().max() / expected.abs().max()).item()
         found[seed] = -math.log10(max(error, 1e-16)) - 9
-    yield "digits of agreement between autograd and the formula, minus nine", pd.Series(found)
+    yield "digits to which autograd and the formula agree, minus 9", pd.Series(found)
 
 
 def weight_outside(e: Evidence) -> Differences:
     """Half of what the temperature changes in the gradient, minus the change by a weight outside the exponent, where the paper selects."""
     for tau_alpha, tau_beta in PAPERS_SELECTION:
         changes = {seed: gradient_changes(seed, tau_alpha, tau_beta) for seed in range(20)}
-        label = f"half the gradient's change by the temperature, minus that by a weight outside, {tau_alpha:g}/{tau_beta:g}"
+        label = f"half the gradient's change by the temperature, minus the change by a weight: tau_alpha {tau_alpha:g}, tau_beta {tau_beta:g}"
         yield label, pd.Series({seed: inside / 2 - outside for seed, (inside, outside) in changes.items()})
 
 
@@ -436,7 +436,7 @@ class Claim:
         word = self.rule(contrasts)
         if self.rule is no_trend and word != NOT_YET:  # for and against what? a difference is clear of zero, or it is not
             contrasts = [c._replace(state="not clear" if c.interval.low <= 0 <= c.interval.high else "clear") for c in contrasts]
-        awaited = "the fresh seeds" if self.seeds == "fresh" else f"{SEEDS} seeds of its grid"
+        awaited = "the fresh seeds" if self.seeds == "fresh" else f"all {SEEDS} seeds of its grid"
         return Verdict(word, contrasts + beside, f"waits for {awaited}" if word == NOT_YET else "")
 
 
@@ -483,7 +483,7 @@ def judged(number: int, evidence: Evidence | None = None) -> Verdict:
 
 
 # Claims 1 and 2 in short.
-MAIN = "The paper's main claim: Domain-Weighted (DW) Negatives and DW Pairs beat four baselines on the unseen and on the training colours. Their embeddings are also said to tell little of the colour."
+MAIN = "The paper's main claim: Domain-Weighted (DW) Negatives and DW Pairs beat four baselines on the unseen and on the training colours. The paper adds that their embeddings hardly reveal the colour."
 
 
 def headline(first: Verdict, second: Verdict) -> tuple[str, pd.DataFrame, str]:

@@ -107,9 +107,11 @@ class Study:
 
     @property
     def progress(self) -> str:
-        """How many of the seeds asked for are complete, in the grid with the smallest share: "2 of 5 seeds"."""
-        shares = [(self.counts[name] / len(asked), self.counts[name], len(asked)) for name, asked in grids(self.runs).items()]
-        return "{1} of {2} seeds".format(*min(shares, default=(0, 0, 0)))
+        """How many of the seeds asked for are complete: "2 of 5 seeds"; of several grids "5 of 5 seeds at sigma 50 and none elsewhere"."""
+        asked = grids(self.runs)
+        places = {(s, k): f" at sigma {s:g}" * (len(asked) > 1) + f" ({k})" * (len({k for _, k in asked}) > 1) for s, k in asked}
+        told = [f"{n} of {len(asked[at])} seeds{places[at]}" for at, n in self.counts.items() if n or len(asked) == 1]
+        return (", ".join(told) + " and none elsewhere" * (len(told) < len(asked))) if told else "no seeds"
 
     @cached_property
     def counts(self) -> dict[tuple[float, str | None], int]:
@@ -124,13 +126,11 @@ class Study:
         """How many seeds are complete, on what they were trained, and how many of their runs diverged, in a line or two."""
         if not self.runs:
             return f"{self.name}, preset {self.preset}: no run is asked for yet."
-        rows, everywhere = self.complete, " at the sigma and discriminator with the fewest" * (len(self.counts) > 1)
-        kinds = sorted({f"{d} in {p}" for d, p in zip(rows.device, rows.precision)})
+        kinds = sorted({f"{d} in {p}" for d, p in zip(self.complete.device, self.complete.precision)})
         on = f"; trained on {' and '.join(kinds)}" if kinds else ""
-        on += " (compared on the page How far to trust these numbers)" * (len(kinds) > 1)
-        diverged = rows[rows.status == "diverged"].key.nunique()
+        diverged = self.complete[self.complete.status == "diverged"].key.nunique()
         more = f"\nRuns that diverged: {diverged}. They count as chance, {CHANCE}." if diverged else ""
-        return f"{self.name}, preset {self.preset}: {self.progress} are complete{everywhere}{on}.{more}"
+        return f"{self.name}, preset {self.preset}: {self.progress} are complete{on}.{more}"
 
 
 def grids(runs: Sequence[Run]) -> dict[tuple[float, str | None], dict[int, list[Run]]]:

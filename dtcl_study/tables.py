@@ -30,7 +30,7 @@ ACCURACIES = (OOD, ID, DOMAIN)
 Where = Mapping[str, Any]  # values of columns of rows
 Place = tuple[int, int]  # a cell, by line and column
 NOT_RUN = "not yet run"
-MARKS = "* the paper's methods; † oracle, never marked."
+MARKS = "* the paper's methods; † oracle, not ranked."
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class Twin:
             how = NOT_RUN if self.n_text == NOT_RUN else "one seed, so no interval"
         marks = f" {MARKS}" if any(line.mark for line in self.lines) else ""
         best = "best of the table" if self.whole else "best, underlined: second best"
-        best = "the better of a method's two" if any(line.group for line in self.lines) else best
+        best = "the better of a method's two discriminators" if any(line.group for line in self.lines) else best
         best += " (D-Test-ID: nearest 0.5)" * (DOMAIN in {column.metric for column in self.columns})
         return f"{self.caption} Measured: {how}.{marks} Bold: {best}." + " Means of different n are not compared." * self.mixed
 

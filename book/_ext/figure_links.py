@@ -31,8 +31,8 @@ def add_links(app, doctree, docname):
         while "cell" not in cell["classes"]:  # a hidden output has a node of its own around it
             cell = cell.parent
         cell["ids"].append(f"figure-{number}")
-        links = [("cell", f"#figure-{number}"), ("rows", f"{FOLDER}/{docname}.csv")]
-        links += [("run it again", f"#{COMMANDS}")] if commands else []
+        links = [("code", f"#figure-{number}"), ("data (CSV)", f"{FOLDER}/{docname}.csv")]
+        links += [("rerun", f"#{COMMANDS}")] if commands else []
         line = nodes.paragraph(classes=["dtcl-source"])
         for place, (text, address) in enumerate(links):
             line += [nodes.Text(" · ")] * bool(place) + [nodes.reference("", text, refuri=address, internal=True)]

@@ -29,11 +29,20 @@ def test_each_sigma_and_kind_of_discriminator_is_a_grid_of_its_own():
     assert set(zip(found.discriminator, found.seed)) == {("global", 0), ("global", 1), ("global", 2), ("batch", 0)}
 
 
-def test_progress_is_of_the_grid_with_the_smallest_share():
-    runs = [*standard(taus=(0.1,), seeds=range(5)), *standard(taus=(0.1,), seeds=range(2), sigma=25.0)]
-    for there, told in ((runs, "2 of 2 seeds"), (runs[1:], "4 of 5 seeds"), (runs[:-1], "1 of 2 seeds"), ([], "0 of 2 seeds")):
+def test_progress_is_told_of_each_grid():
+    one, other = standard(taus=(0.1,), seeds=range(5)), standard(taus=(0.1,), seeds=range(2), sigma=25.0)
+    both = "{} of 5 seeds at sigma 50, {} of 2 seeds at sigma 25"
+    for runs, there, told in (
+        ([*one, *other], [*one[1:], *other], both.format(4, 2)),
+        ([*one, *other], [*one, *other[:-1]], both.format(5, 1)),
+        ([*one, *other], one[1:], "4 of 5 seeds at sigma 50 and none elsewhere"),
+        ([*one, *other], [], "no seeds"),
+        (one, one[:3], "3 of 5 seeds"),
+        (one, [], "0 of 5 seeds"),
+        (DW, DW, "3 of 3 seeds at sigma 50 (global), 3 of 3 seeds at sigma 50 (batch)"),
+    ):
         found = Study("main_table", "smoke", quiet=True)
-        found.runs, found.frame = runs, frame(runs).iloc[:0] if not there else frame(there)
+        found.runs, found.frame = runs, frame(there) if there else frame(runs).iloc[:0]
         assert found.progress == told
 
 
