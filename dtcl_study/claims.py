@@ -94,7 +94,7 @@ class Evidence:
     def awaited(self) -> str:
         """What the verdict on the main claim waits for, and how much of it is there."""
         fresh = Study("fresh", self.preset, quiet=True).counts.get((SIGMA, "global"), 0)
-        return f"The paper's grid of 190 configurations is complete on {self.grid.progress}. Fifty fresh seeds, which took no part in the selection, decide the claim: {fresh} of them are complete."
+        return f"The paper's grid of 190 configurations is complete on {self.grid.progress}. Fifty fresh seeds, which took no part in the selection, decide the claim (complete: {fresh} of 50)."
 
     @cached_property
     def heads(self) -> Study:
