@@ -28,7 +28,7 @@ from dtcl_core.config import Protocol
 from dtcl_core.traces import Trace
 
 from .compare import Interval, by_seed, difference, mean
-from .experiments import BASELINES, DOMAIN, FOLLOWED, ID, OOD, ORACLE, PROPOSED, SHORT, title
+from .experiments import BASELINES, DOMAIN, FOLLOWED, FRESH_SEEDS, ID, OOD, ORACLE, PROPOSED, SHORT, title
 from .reported import SEEDS, SIGMA
 from .selection import ROUNDED, by_configuration, leave_one_seed_out
 from .study import Study, grids
@@ -94,7 +94,7 @@ class Evidence:
     def awaited(self) -> str:
         """What the verdict on the main claim waits for, and how much of it is there."""
         fresh = Study("fresh", self.preset, quiet=True).counts.get((SIGMA, "global"), 0)
-        return f"The paper's grid of 190 configurations is complete on {self.grid.progress}. Fifty fresh seeds, which took no part in the selection, decide the claim (complete: {fresh} of 50)."
+        return f"The paper's grid of 190 configurations is complete on {self.grid.progress}. Fresh seeds, which took no part in the selection, decide the claim (complete: {fresh} of {FRESH_SEEDS})."
 
     @cached_property
     def heads(self) -> Study:

@@ -60,3 +60,13 @@ def test_committed_rows_say_what_the_words_make_of_them(monkeypatch):
             agree(claim, claim.judged(evidence), told[claim.number])
         elif claim.seeds in ("fresh", "grid"):
             assert claim.judged(evidence).word == claims.NOT_YET, claim.number
+
+
+def test_what_the_main_claim_waits_for_is_counted(tmp_path, monkeypatch):
+    whole_study.settled(monkeypatch.setattr)
+    monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
+    store = Store(tmp_path)
+    assert "complete on 0 of 5 seeds" in claims.Evidence().awaited and "(complete: 0 of 50)" in claims.Evidence().awaited
+    fresh = [run for run in REGISTRY["fresh"].runs("paper", seeds=3) if run.sigma == 50 and run.discriminator != "batch"]
+    store.add([whole_study.row(run) for run in [*REGISTRY["main_table"].runs("paper", seeds=2), *fresh[:-1]]])
+    assert "complete on 2 of 5 seeds" in claims.Evidence().awaited and "(complete: 2 of 50)" in claims.Evidence().awaited
