@@ -111,9 +111,8 @@ def test_a_worker_that_fails_is_told_in_a_line(all_methods, tmp_path, two_worker
 
     monkeypatch.setattr(cluster, "train_stack_on_worker", failing)
     with pytest.raises(ValueError, match=r"^a worker failed: there is no compiler\.$"):
-        cluster.compute(
-            all_methods[:1], Store(tmp_path), "cpu", quiet=True
-        )  # one task: Ray aborts if others end while they are cancelled
+        # One task: Ray aborts the process if others end while they are cancelled.
+        cluster.compute(all_methods[:1], Store(tmp_path), "cpu", quiet=True)
 
 
 @pytest.mark.parametrize(("device", "gpus"), [("cpu", 0), ("cuda", 1)])
