@@ -25,6 +25,7 @@ from dtcl_core.config import HYPERPARAMETERS, Run
 from dtcl_core.results import Store
 from dtcl_study import claims, left_open, reported
 from dtcl_study.experiments import BASELINES, DOMAIN, FRESH_SEEDS, ID, OOD, ORACLE, PROPOSED, REGISTRY, SEEDS, grid
+from dtcl_study.study import Evidence
 
 METRICS = ("validation", OOD, ID, DOMAIN)
 JUDGED = {
@@ -96,7 +97,7 @@ def truth(name: str) -> dict[tuple[str, str, float], np.ndarray]:
     return means
 
 
-class MadeUp(claims.Evidence):
+class MadeUp(Evidence):
     """Five grid seeds and fifty fresh ones, drawn around true means."""
 
     def __init__(

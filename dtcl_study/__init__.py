@@ -2,6 +2,6 @@
 
 In the order of their use: `experiments` lists runs, `reported` holds the paper's numbers and `left_open` fills what it
 leaves open; `study` brings an experiment to a frame; `selection` picks configurations by validation; `compare` has one difference
-with its interval; `claims` judges; `embeddings` looks into trained networks; `tables` and `figures` (by `style`) make the twins of
+with its interval; `contrasts` says what each claim compares and `claims` judges; `embeddings` looks into trained networks; `tables` and `figures` (by `style`) make the twins of
 the paper's; `audit` retrains stored rows; `chapter` is what notebooks need; `cli` is the command `dtcl`.
 """

@@ -7,7 +7,6 @@ mistake of the user's is found before any work), 3 undecided, 130 stopped. Funct
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import os
 import re
@@ -194,7 +193,7 @@ def run(options: argparse.Namespace) -> int:
     narrowed = {name: getattr(options, name) for name in ("seeds", "epochs", "sigma", "methods", "tau_alpha")}
     runs = REGISTRY[options.experiment].runs(options.preset, **narrowed)
     if not runs:
-        raise ValueError(f"{options.experiment} asks for no run in preset {options.preset}; see dtcl freeze.")
+        raise ValueError(f"{options.experiment} asks for no run in preset {options.preset}, only in preset paper.")
     runs = local.shard_of(runs, *options.shard) if options.shard else runs
     store = Store(options.results) if options.results else store_of(options.preset)
     missing, counted = len(store.missing(runs, wants_trace)), f"{options.experiment}, preset {options.preset}"
@@ -273,7 +272,7 @@ def described(found: dict[str, Any]) -> list[str]:
         hours = "?" if line["core_hours"] is None else f"{line['core_hours']:.1f}"
         said.append(form.format(*counts, seeds, line["to_train"], time, hours))
     said.append("A seed is complete when every configuration has a row on it. A shared run is to train in the first part only.")
-    said.append("The parts fresh and choices ask for runs once selections are frozen.")
+    said.append("The parts fresh and choices ask for runs of frozen selections only.")
     if found["seconds_an_image"] is None:
         return [*said, f"There is no telling how long the rest takes: {found['pace_of']}."]
     epoch = found["seconds_an_image"] * Protocol().split_sizes[0]
@@ -370,9 +369,9 @@ def reproduce(options: argparse.Namespace) -> int:
         raise ValueError(f'say "Table 1" to "Table 9" or "claim 1" to "claim 15", got {" ".join(options.what)!r}.')
     kind, number = asked[1].lower(), int(asked[2])
     if kind == "table":
-        from . import tables
+        from . import study, tables
 
-        evidence = claims.Evidence()
+        evidence = study.Evidence()
         twin = tables.twin_of(number, evidence)
         verdicts = {f"claim {c.number}, on {c.seeds} seeds": c.judged(evidence).word for c in claims.CLAIMS if number in c.tables}
         more = {"caption": twin.caption, "seeds": twin.n_text, "verdicts": verdicts}
@@ -445,8 +444,6 @@ def performed(arguments: Sequence[str]) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 1 in place of 0 if what it printed could not be written (a full disk)."""
-    if arguments is None and sys.argv[1:2] == ["reproduce"]:  # reads many rows and frees none before it ends
-        gc.disable()
     with steady_output() as output:
         status = performed(sys.argv[1:] if arguments is None else arguments)
         output.flush()

@@ -1,4 +1,4 @@
-"""Means and paired differences over seeds, with their intervals: Student's t by scipy, and nothing else."""
+"""Means and paired differences over seeds with their intervals (Student's t, by scipy), and a prediction interval."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def mean(values: Iterable[float], confidence: float = 0.95) -> Interval:
     return Interval(float(found.mean()), float(low), float(high), len(found))
 
 
-def accuracy(values: Iterable[float], confidence: float = 0.95) -> Interval:
+def accuracy(values: Iterable[float]) -> Interval:
     """`mean` of accuracies: its ends are cut at 0 and 1, which no accuracy passes."""
-    found = mean(values, confidence)
+    found = mean(values)
     return found._replace(low=float(np.clip(found.low, 0, 1)), high=float(np.clip(found.high, 0, 1)))
 
 
@@ -118,6 +118,6 @@ def difference(one: pd.Series, other: pd.Series) -> pd.Series:
     return (one - other).dropna()
 
 
-def paired(one: pd.Series, other: pd.Series, confidence: float = 0.95) -> Interval:
+def paired(one: pd.Series, other: pd.Series) -> Interval:
     """The mean difference over the seeds that both have, with its interval; see `difference`."""
-    return mean(difference(one, other), confidence)
+    return mean(difference(one, other))

@@ -26,11 +26,14 @@ SHOWN, CHUNK = 150, 1024  # images of a split on a picture, and that an encoder 
 def kept(runs: Iterable[Run], store: Store) -> dict[str, list[tuple[Run, Encoder]]]:
     """For each method, in the registry's order: runs of one configuration whose encoders are in this store, with the encoders."""
     rows, found = store.rows(), dict[str, list[tuple[Run, Encoder]]]()
-    for run in (run for run in dict.fromkeys(runs) if run.key in rows and rows[run.key]["status"] == "ok"):
-        entry, mine = rows[run.key].get("encoder") or {"file": ""}, found.get(run.method, [])
-        if (not mine or replace(mine[0][0], seed=run.seed) == run) and (store.encoders_path / entry["file"]).is_file():
-            if (encoder := store.encoder(rows[run.key])) is not None:
-                found[run.method] = [*mine, (run, encoder)]
+    for run in dict.fromkeys(runs):
+        row, mine = rows.get(run.key, {}), found.get(run.method, [])
+        if not row.get("encoder") or row["status"] != "ok" or not (store.encoders_path / row["encoder"]["file"]).is_file():
+            continue
+        if mine and replace(mine[0][0], seed=run.seed) != run:
+            continue  # of another configuration than the first
+        if (encoder := store.encoder(row)) is not None:
+            found[run.method] = [*mine, (run, encoder)]
     return {method: found[method] for method in ALL_METHODS if method in found}
 
 
@@ -42,9 +45,9 @@ def data_of(run: Run) -> ColoredDigits:
     )
 
 
-def images(run: Run, split: str, count: int | None = None) -> torch.Tensor:
-    """The first `count` images [N, 3, 28, 28] of a split (None: all), as a run's encoder sees them in evaluation."""
-    pixels = data_of(run).split(split).images[:count]
+def images(run: Run, data: ColoredDigits, split: str, count: int) -> torch.Tensor:
+    """The first `count` images [N, 3, 28, 28] of a split of a run's data, as its encoder sees them in evaluation."""
+    pixels = data.split(split).images[:count]
     return 2 * pixels - 1 if run.protocol.input_normalization == "half" else pixels
 
 
@@ -69,8 +72,9 @@ def picture(encoder: Encoder, run: Run, count: int = SHOWN) -> tuple[pd.DataFram
     Returns:
         One row per image: split, digit ("3" or "5"), domain (0 and 1: of training), color (RGB), x, y; and the plane's share of the variance.
     """
-    found = [normalize(embed(encoder, images(run, split, count)), dim=1).numpy() for split in COMPARED]
-    (positions, share), lines, data = plane(np.concatenate(found)), [], data_of(run)
+    data = data_of(run)
+    found = [normalize(embed(encoder, images(run, data, split, count)), dim=1).numpy() for split in COMPARED]
+    (positions, share), lines = plane(np.concatenate(found)), []
     for split in COMPARED:
         parts = (data.labels(split), data.domains(split), data.colors(split).clamp(0, 1))
         for label, domain, color in zip(*(part[:count].tolist() for part in parts)):
@@ -79,14 +83,15 @@ def picture(encoder: Encoder, run: Run, count: int = SHOWN) -> tuple[pd.DataFram
     return points.assign(x=positions[:, 0], y=positions[:, 1]), share
 
 
-def distances(encoder: Encoder, run: Run, count: int | None = None) -> pd.DataFrame:
-    """How far from the training images each split lies in a run's embedding, from the first `count` images of it (None: all).
+def distances(encoder: Encoder, run: Run, count: int) -> pd.DataFrame:
+    """How far from the training images each split lies in a run's embedding, from the first `count` images of it.
 
     Returns:
         One row per split: `norm` (mean length of its embeddings), `distance` (their mean distance from the training images' centre, in units
         of that of the training images) and `gathered` (length of their mean direction: 1 if all point the same way, 0 if everywhere).
     """
-    embeddings = {split: embed(encoder, images(run, split, count)) for split in SPLITS}
+    data = data_of(run)
+    embeddings = {split: embed(encoder, images(run, data, split, count)) for split in SPLITS}
     centre = embeddings["train"].mean(0)
     unit = float((embeddings["train"] - centre).norm(dim=1).mean())
     lines = []

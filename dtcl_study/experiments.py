@@ -40,6 +40,15 @@ def title(method: str) -> str:
     return ALL_METHODS[method].title
 
 
+def percent(share: float) -> str:
+    """A share as text.
+
+    >>> percent(0.01), percent(1.0)
+    ('1 %', '100 %')
+    """
+    return f"{100 * share:g} %"
+
+
 @dataclass(frozen=True)
 class Preset:
     """How much of an experiment is asked for: seeds, epochs, what it is for, changes to the protocol, and what to mind."""
@@ -211,7 +220,7 @@ class Experiment:
     """A named list of runs.
 
     Attributes:
-        name: how the command line calls it, and the chapter that shows it.
+        name: how the command line and chapters call it.
         title: what it reproduces.
         settings: what its runs set in a preset. A setting that names its `seeds` takes no others.
     """
@@ -222,8 +231,8 @@ class Experiment:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """The methods it compares; all of the paper's while it has no runs, as `fresh` before a selection is frozen."""
-        return tuple(dict.fromkeys(setting["method"] for setting in self.settings("paper"))) or tuple(METHODS)
+        """The methods it compares."""
+        return tuple(dict.fromkeys(setting["method"] for setting in self.settings("paper")))
 
     def runs(
         self,
@@ -257,25 +266,22 @@ class Experiment:
         if fixed and tau_alpha is not None:
             raise ValueError(f"the runs of {self.name} are fixed: tau_alpha cannot be changed in preset {preset}.")
         if sigma is not None:
-            spreads = listed_numbers(sigma)
-            others = [] if fixed else _once(settings)
-            at = {s: [x for x in settings if x["sigma"] == s] or [{**x, "sigma": s} for x in others] for s in spreads}
-            settings = [setting for s in spreads for setting in at[s]]
-            if fixed and (without := [f"{s:g}" for s in spreads if not at[s]]):
-                raise ValueError(f"the runs of {self.name} are fixed, and none is at sigma {without[0]} in preset {preset}.")
+            usual, settings = settings, []
+            for spread in listed_numbers(sigma):
+                there = [setting for setting in usual if setting["sigma"] == spread]
+                if fixed and not there:
+                    raise ValueError(f"the runs of {self.name} are fixed, and none is at sigma {spread:g} in preset {preset}.")
+                settings += there or [{**setting, "sigma": spread} for setting in usual]
         if tau_alpha is not None:
             taus = listed_numbers(tau_alpha)
             settings = [{**setting, "tau_alpha": tau} for setting in settings for tau in taus]
-        protocols: dict[str, Protocol] = {}
-        found: list[tuple[int, Run]] = []
+        runs: list[Run] = []
         for setting in settings:
             fields = {name: value for name, value in setting.items() if name not in ("seeds", "protocol")}
-            changes = setting.get("protocol", {})
-            if (name := repr(changes)) not in protocols:
-                protocols[name] = replace(shared, **changes)
-            for seed in setting.get("seeds", range(count))[: None if seeds is None else count]:
-                found.append((seed, Run(seed=seed, protocol=protocols[name], **fields)))
-        return list(dict.fromkeys(run for _, run in sorted(found, key=lambda pair: pair[0])))
+            protocol = replace(shared, **setting["protocol"]) if "protocol" in setting else shared
+            own = setting.get("seeds", range(count))
+            runs += [Run(seed=seed, protocol=protocol, **fields) for seed in (own if seeds is None else own[:count])]
+        return list(dict.fromkeys(sorted(runs, key=lambda run: run.seed)))
 
     def _chosen(self, methods: str | Iterable[str] | None) -> set[str]:
         if methods is None or methods == "all":
@@ -290,11 +296,6 @@ class Experiment:
         if not names:
             raise ValueError("methods must name at least one method.")
         return {*names}
-
-
-def _once(settings: Sequence[Setting]) -> list[Setting]:
-    """Settings without those that differ from an earlier one in sigma alone."""
-    return list({repr({**setting, "sigma": None}): setting for setting in settings}.values())
 
 
 def listed_numbers(value: Any) -> list[Any]:

@@ -28,7 +28,7 @@ from . import style as styles
 from .compare import Interval, accuracy, by_seed
 from .experiments import FOLLOWED, title
 from .reported import SIGMA
-from .style import GRAY, INK, METRIC_TITLES, PAIRS, WIDTH, Look, handle, look, method_handles, n_said, wrapped, wrapped_title
+from .style import GRAY, INK, METRIC_TITLES, PAIRS, WIDTH, Look, handle, look, method_handles, n_said, wrapped
 
 REPORTED: dict[str, Any] = {"marker": "D", "linestyle": "", "markerfacecolor": "none", "markersize": 4.5}
 HEADS = {"linear": ("linear head", "white"), "mlp": ("MLP head", INK)}  # what a kind is called, and the face of its mark
@@ -74,16 +74,20 @@ def _limits(points: Iterable[float], intervals: Iterable[Interval], least: float
 
 def _bar(axis: Axes, interval: Interval, place: float, style: Look, along: str = "x", **mark: Any) -> None:
     """A mean as a mark with its interval as a bar, at a place of the other axis; an arrow where it leaves the limits, which must be set."""
-    ends, turn = (axis.get_xlim(), 1) if along == "x" else (axis.get_ylim(), -1)
+    ends, arrows = (axis.get_xlim(), "<>") if along == "x" else (axis.get_ylim(), "v^")
+
+    def at(value: Any, other: Any) -> tuple[Any, Any]:
+        return (value, other) if along == "x" else (other, value)
+
     if interval.n > 1:
         inside = [max(interval.low, ends[0]), min(interval.high, ends[1])]
-        axis.plot(*(inside, [place, place])[::turn], color=style.color, linewidth=1.5, solid_capstyle="butt")
-        for edge, marker, beyond in zip(ends, "<>" if turn == 1 else "v^", (interval.low < ends[0], interval.high > ends[1])):
+        axis.plot(*at(inside, [place, place]), color=style.color, linewidth=1.5, solid_capstyle="butt")
+        for edge, marker, beyond in zip(ends, arrows, (interval.low < ends[0], interval.high > ends[1])):
             if beyond:
-                axis.plot(*(edge, place)[::turn], color=style.color, marker=marker, markersize=4, clip_on=False, label=BEYOND)
+                axis.plot(*at(edge, place), color=style.color, marker=marker, markersize=4, clip_on=False, label=BEYOND)
     if interval.n:
         plain = dict[str, Any](marker=style.marker, markersize=style.size, markeredgecolor="white", markeredgewidth=0.6)
-        axis.plot(*(interval.mean, place)[::turn], color=style.color, **plain | mark)
+        axis.plot(*at(interval.mean, place), color=style.color, **plain | mark)
 
 
 def _legend(figure: Figure, handles: list[Any], counts: Iterable[float], said: str = "", of: str = "", columns: int = 2) -> None:
@@ -128,7 +132,7 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
         reported: method, metric, value.
     """
     order = _present(rows.method, reported.method)
-    figure, axes = _columns([wrapped_title(m, 16) for m in order], metrics, 1.4 + 0.42 * max(len(order), 1))
+    figure, axes = _columns([wrapped(title(m), 16) for m in order], metrics, 1.4 + 0.42 * max(len(order), 1))
     counts: list[int] = []
     for axis, metric in zip(axes, metrics):
         paper = reported[reported.metric == metric]
@@ -272,7 +276,7 @@ def scatter(runs: pd.DataFrame, means: pd.DataFrame, chosen: pd.DataFrame, metri
         chosen: the same, of the selected configurations.
     """
     order = _present(means.method) or list(METHODS)
-    figure, axes = _columns([wrapped_title(m, 16) for m in order], metrics, 1.3 + 0.55 * len(order))
+    figure, axes = _columns([wrapped(title(m), 16) for m in order], metrics, 1.3 + 0.55 * len(order))
     for axis, metric in zip(axes, metrics):
         axis.set_xlim(*_limits([*runs[metric], *means[metric]], ()))
         for place, method in enumerate(order):
@@ -448,7 +452,7 @@ def embeddings(pictures: Mapping[str, tuple[pd.DataFrame, float]]) -> Figure:
         _digits_at(right, seen, ["0.82"] * len(seen))
         unseen = points[points.split == "test_ood"]
         _digits_at(right, unseen, list(unseen.color))
-        left.set_ylabel(f"{wrapped_title(method, 17)}\n{100 * share:.0f} % of variance", fontsize=7.5)
+        left.set_ylabel(f"{wrapped(title(method), 17)}\n{100 * share:.0f} % of variance", fontsize=7.5)
     return figure
 
 

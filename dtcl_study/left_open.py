@@ -151,10 +151,9 @@ def weight_candidates(networks: Sequence[str]) -> tuple[Candidate, ...]:
 
 
 def settings(preset: str) -> list[dict[str, Any]]:
-    """The experiment's settings: both stages on the first seeds, and the best two on more. In smoke and laptop two networks."""
+    """The experiment's settings: both stages on the first seeds, and the best two on more; full runs only."""
     if preset != "paper":
-        first = {configuration["method"]: configuration for configuration in reversed(NETWORK_CONFIGURATIONS)}
-        return [network.setting(configuration) for network in NETWORKS[:2] for configuration in reversed(first.values())]
+        return []
     weights = weight_candidates(TAKEN_NETWORKS)
     parts = (
         (NETWORKS, NETWORK_CONFIGURATIONS, NETWORK_SEEDS),

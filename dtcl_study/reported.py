@@ -34,14 +34,10 @@ def main_comparison(sigma: float = 50.0, label_fraction: float = 0.01) -> pd.Dat
     Table 1 for sigma 50 at 1 % of labels, Table 2 for its other fractions, Table 9 (global discriminators) for the
     domain-weighted methods at other sigmas.
     """
-    if sigma == 50 and label_fraction == 0.01:
-        table = load("table_1_main")
-    elif sigma == 50:
-        table = load("table_2_label_fraction")
-    else:
-        table = load("table_9_global_vs_batch")
-        table = table[table.discriminator == "global"]
-    return table[(table.sigma == sigma) & (table.label_fraction == label_fraction)].reset_index(drop=True)
+    at_50 = "table_1_main" if label_fraction == 0.01 else "table_2_label_fraction"
+    table = load(at_50 if sigma == 50 else "table_9_global_vs_batch")
+    here = (table.sigma == sigma) & (table.label_fraction == label_fraction) & (table.discriminator != "batch")
+    return table[here].reset_index(drop=True)
 
 
 def temperature_tables() -> pd.DataFrame:

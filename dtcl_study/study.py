@@ -1,13 +1,15 @@
-"""From an experiment to a frame: which runs are there, which are trained if asked, and which seeds are complete."""
+"""From an experiment to its rows: which runs exist, which are trained if asked, which seeds are complete, and what claims look at."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from dtcl_core.checks import checked_choice
@@ -18,8 +20,9 @@ from dtcl_core.results import Store, default_path
 from dtcl_core.traces import Trace
 
 from . import selection
-from .experiments import PARTS, PRESETS, REGISTRY, wants_trace
-from .reported import CHANCE
+from .compare import by_seed
+from .experiments import FRESH_SEEDS, PARTS, PRESETS, PROPOSED, REGISTRY, wants_trace
+from .reported import CHANCE, SIGMA
 
 
 def store_of(preset: str) -> Store:
@@ -88,7 +91,7 @@ class Study:
     @cached_property
     def complete(self) -> pd.DataFrame:
         """The rows of complete seeds: those on which every configuration of a grid has a row."""
-        return complete(self.runs, self.frame)
+        return rows_of_complete_seeds(self.runs, self.frame)
 
     @cached_property
     def chosen(self) -> pd.DataFrame:
@@ -109,9 +112,13 @@ class Study:
     def progress(self) -> str:
         """How many of the seeds asked for are complete: "2 of 5 seeds"; of several grids "5 of 5 seeds at sigma 50 and none elsewhere"."""
         asked = grids(self.runs)
-        places = {(s, k): f" at sigma {s:g}" * (len(asked) > 1) + f" ({k})" * (len({k for _, k in asked}) > 1) for s, k in asked}
-        told = [f"{n} of {len(asked[at])} seeds{places[at]}" for at, n in self.counts.items() if n or len(asked) == 1]
-        return (", ".join(told) + " and none elsewhere" * (len(told) < len(asked))) if told else "no seeds"
+        if len(asked) == 1:
+            (seeds,) = asked.values()
+            return f"{self.complete_seeds} of {len(seeds)} seeds"
+        two = len({kind for _, kind in asked}) > 1  # kinds of discriminator
+        where = {(s, k): f" at sigma {s:g}" + (f" ({k})" if two else "") for s, k in asked}
+        told = [f"{n} of {len(asked[at])} seeds{where[at]}" for at, n in self.counts.items() if n]
+        return ", ".join(told) + " and none elsewhere" * (len(told) < len(asked)) if told else "no seeds"
 
     @cached_property
     def counts(self) -> dict[tuple[float, str | None], int]:
@@ -125,7 +132,7 @@ class Study:
     def counted(self) -> str:
         """How many seeds are complete, on what they were trained, and how many of their runs diverged, in a line or two."""
         if not self.runs:
-            return f"{self.name}, preset {self.preset}: no run is asked for yet."
+            return f"{self.name}, preset {self.preset}: no run is asked for."
         kinds = sorted({f"{d} in {p}" for d, p in zip(self.complete.device, self.complete.precision)})
         on = f"; trained on {' and '.join(kinds)}" if kinds else ""
         diverged = self.complete[self.complete.status == "diverged"].key.nunique()
@@ -154,7 +161,7 @@ def runs_of_complete_seeds(runs: Sequence[Run], there: Collection[str]) -> dict[
     }
 
 
-def complete(runs: Sequence[Run], frame: pd.DataFrame) -> pd.DataFrame:
+def rows_of_complete_seeds(runs: Sequence[Run], frame: pd.DataFrame) -> pd.DataFrame:
     """The rows of complete seeds: of each sigma and kind of discriminator, those whose runs all exist.
 
     Args:
@@ -163,6 +170,71 @@ def complete(runs: Sequence[Run], frame: pd.DataFrame) -> pd.DataFrame:
     """
     keep = {run.key for seeds in runs_of_complete_seeds(runs, set(frame.key)).values() for members in seeds for run in members}
     return frame[frame.key.isin(keep)].reset_index(drop=True)
+
+
+@dataclass(eq=False)
+class Evidence:
+    """Rows, each read once, when a claim first asks for them."""
+
+    preset: str = "paper"  # whose rows
+
+    @cached_property
+    def fresh(self) -> pd.DataFrame:
+        """Rows on fresh seeds, of those sigmas and kinds of discriminator whose seeds are all there."""
+        study = Study("fresh", self.preset, quiet=True)
+        asked = grids(study.runs)
+        whole = {(sigma, kind or "global") for (sigma, kind), n in study.counts.items() if n == len(asked[sigma, kind])}
+        kinds = study.frame.discriminator.fillna("global")
+        return study.frame[np.array([at in whole for at in zip(study.frame.sigma, kinds)], dtype=bool)].reset_index(drop=True)
+
+    def at(self, sigma: float, label_fraction: float | None = None) -> pd.DataFrame:
+        """Fresh rows at a spread, without those of batch-level discriminators; None: at all label fractions."""
+        rows = self.fresh[(self.fresh.sigma == sigma) & (self.fresh.discriminator != "batch")]
+        return rows if label_fraction is None else rows[rows.label_fraction == label_fraction]
+
+    @cached_property
+    def grid(self) -> Study:
+        """The main table's grid."""
+        return Study("main_table", self.preset, quiet=True)
+
+    @property
+    def shown(self) -> pd.DataFrame:
+        """Rows of Tables 1 and 2, at all label fractions: the frozen configurations on fresh seeds; until there are some, what the grid selects."""
+        mine = self.at(SIGMA)
+        return mine if len(mine) else self.grid.selected(None)
+
+    @property
+    def awaited(self) -> str:
+        """What the verdict on the main claim waits for, and how much of it is there."""
+        fresh = Study("fresh", self.preset, quiet=True).counts.get((SIGMA, "global"), 0)
+        return f"The paper's grid of 190 configurations is complete on {self.grid.progress}. Fresh seeds, which took no part in the selection, decide the claim (complete: {fresh} of {FRESH_SEEDS})."
+
+    @cached_property
+    def heads(self) -> Study:
+        """The projector heads' grid."""
+        return Study("projector_head", self.preset, quiet=True)
+
+    @cached_property
+    def traces(self) -> list[Trace]:
+        """What the followed runs recorded."""
+        return Study("effective_temperature", self.preset, quiet=True).traces()
+
+    def of(self, method: str, metric: str, sigma: float = SIGMA, label_fraction: float = 0.01, kind: str = "global") -> pd.Series:
+        """An accuracy of a method's frozen configuration by fresh seed; empty before it is run."""
+        rows = self.fresh
+        rows = rows[(rows.method == method) & (rows.sigma == sigma) & (rows.label_fraction == label_fraction)]
+        if method in PROPOSED:
+            rows = rows[rows.discriminator == kind]
+        return by_seed(rows, metric, f"{method} at sigma {sigma:g}")
+
+    def all_of(self, methods: Sequence[str], metric: str, **more: Any) -> pd.Series:
+        """The mean of some methods by seed."""
+        return pd.concat([self.of(m, metric, **more) for m in methods], axis=1, join="inner").mean(axis=1)
+
+    def by_configuration(self, method: str, metric: str) -> pd.DataFrame:
+        """An accuracy on the grid: configurations (lines) by complete seed (columns)."""
+        rows = self.grid.complete
+        return selection.by_configuration(rows[rows.method == method], metric)
 
 
 class Share(NamedTuple):

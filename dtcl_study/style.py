@@ -83,11 +83,6 @@ def look(method: str) -> Look:
     return LOOKS.get(method, OTHER)
 
 
-def wrapped_title(method: str, letters: int) -> str:
-    """A method's name as the paper's tables have it, in lines of at most so many letters."""
-    return wrapped(experiments.title(method), letters)
-
-
 def wrapped(text: str, letters: int) -> str:
     """A label in lines of at most so many letters, broken between words."""
     return "\n".join(textwrap.wrap(text, letters))

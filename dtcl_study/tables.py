@@ -20,11 +20,11 @@ from dtcl_core.methods import METHODS
 
 from . import reported
 from .chapter import Table
-from .claims import NOT_YET, Evidence, percent, states
+from .claims import NOT_YET, states
 from .compare import Interval, accuracy, by_seed, cut_said, difference, seeds_said
-from .experiments import BASELINES, DOMAIN, ID, OOD, ORACLE, PROPOSED, SHORT, title
+from .experiments import BASELINES, DOMAIN, ID, OOD, ORACLE, PROPOSED, SHORT, percent, title
 from .reported import SIGMA
-from .study import Study
+from .study import Evidence, Study
 
 ACCURACIES = (OOD, ID, DOMAIN)
 Where = Mapping[str, Any]  # values of columns of rows
@@ -182,7 +182,7 @@ def twin(caption: str, lines: Sequence[Line], columns: Sequence[Column], rows: p
             where = {**line.where, **column.where}
             there = np.logical_and.reduce([paper[name] == value for name, value in {"metric": column.metric, **where}.items()])
             if there.any():
-                told[i, j] = float(paper.value[there].iloc[0])
+                told[i, j] = paper.value[there].item()
             measured[i, j] = accuracy(by_seed(rows, column.metric, line.label, **where))
     return Twin(caption, tuple(lines), tuple(columns), told, measured)
 
@@ -192,9 +192,9 @@ def of_methods(methods: Sequence[str] = tuple(METHODS)) -> list[Line]:
     return [Line(title(method), {"method": method}) for method in methods]
 
 
-def accuracies(rows: pd.DataFrame, metrics: Sequence[str] = ACCURACIES) -> list[str]:
-    """Some accuracies of one configuration as texts, each the mean over seeds with its interval."""
-    return [accuracy(by_seed(rows, metric)).text() for metric in metrics]
+def accuracy_texts(rows: pd.DataFrame) -> list[str]:
+    """The three accuracies of one configuration, each the mean over seeds with its interval."""
+    return [accuracy(by_seed(rows, metric)).text() for metric in ACCURACIES]
 
 
 def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIGMA) -> Twin:
@@ -241,8 +241,8 @@ def table_9(rows: pd.DataFrame, sigmas: Sequence[float] = SIGMAS) -> Twin:
         for kind in ("global", "batch")
     ]
     where = {"label_fraction": 0.01}
-    spread = "sigma {:g}, ".format if len(sigmas) > 1 else lambda sigma: ""
-    columns = [Column(spread(s) + SHORT[m], m, {**where, "sigma": s}) for s in sigmas for m in ACCURACIES]
+    spreads = {s: f"sigma {s:g}, " if len(sigmas) > 1 else "" for s in sigmas}
+    columns = [Column(spreads[s] + SHORT[m], m, {**where, "sigma": s}) for s in sigmas for m in ACCURACIES]
     caption = f"Accuracy with 1 % of the labels at sigma {', '.join(f'{s:g}' for s in sigmas)}."
     return twin(caption, lines, columns, rows, reported.load("table_9_global_vs_batch"))
 
@@ -263,7 +263,7 @@ def twin_of(number: int, evidence: Evidence | None = None) -> Twin:
     raise ValueError(f"the paper has Tables 1 to 9, got {number!r}.")
 
 
-def leads(rows: pd.DataFrame, metrics: Sequence[str] = (OOD, ID)) -> pd.DataFrame:
+def leads(rows: pd.DataFrame) -> pd.DataFrame:
     """What the proposed methods have over the baselines, in a word.
 
     A method leads on an accuracy if its contrasts over all four baselines are for it, trails if one is against it, else it is open.
@@ -276,7 +276,7 @@ def leads(rows: pd.DataFrame, metrics: Sequence[str] = (OOD, ID)) -> pd.DataFram
         baseline); empty where a method has fewer than two seeds.
     """
     lines = []
-    for metric in metrics:
+    for metric in (OOD, ID):
         for method in PROPOSED:
             mine = by_seed(rows, metric, method=method)
             pairs = [(title(other), difference(mine, by_seed(rows, metric, method=other))) for other in BASELINES]

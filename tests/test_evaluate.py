@@ -2,13 +2,16 @@
 
 import warnings
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import Normalizer
 
-from dtcl_core import data, pretrain
-from dtcl_core.config import METRICS, Run
+from dtcl_core import data, evaluate, pretrain
+from dtcl_core.config import METRICS, Protocol, Run
 from dtcl_core.launch import local
 from dtcl_core.results import Store
 
@@ -77,3 +80,42 @@ def test_a_network_that_is_not_there_or_not_as_it_was_costs_a_sentence(trained):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert store.encoder(row) is not None
+
+
+@pytest.mark.parametrize("kind", ["raw", "standardized", "l2"])
+@pytest.mark.parametrize("domain_probe_data", ["label_subset", "train"])
+def test_probes_are_those_of_scikit_learn(kind, domain_probe_data):
+    """On embeddings in which digits and domains overlap, and whose lengths differ, so that each kind of features has accuracies of its own."""
+    generator, sizes = np.random.default_rng(0), {"train": 300, "validation": 400, "test_id": 500, "test_ood": 600}
+    labels = {split: generator.integers(2, size=(2, n)) for split, n in sizes.items()}
+    domains = {split: generator.integers(2, size=(2, n)) for split, n in sizes.items()}
+    z = {}
+    for split, n in sizes.items():
+        z[split] = generator.normal(size=(2, n, 5)) * [3.0, 1.0, 0.3, 1.0, 1.0] + 0.5
+        z[split][..., 1] += 0.8 * labels[split] * (0.5 if split == "test_ood" else 1.0)
+        z[split][..., 2] += 0.3 * domains[split]
+        z[split] *= generator.uniform(0.5, 2.0, size=(2, n, 1))
+    subsets = {0.1: np.stack([generator.permutation(300)[:30] for _ in range(2)]), 1.0: np.stack([np.arange(300)] * 2)}
+    tensors = ({split: torch.from_numpy(each) for split, each in of.items()} for of in (z, labels, domains))
+    index = {name: torch.from_numpy(each) for name, each in subsets.items()}
+    protocol = Protocol(probe_features=kind, domain_probe_data=domain_probe_data, probe_l2=2.0)
+    found = evaluate.probe_metrics(*tensors, index, protocol)
+
+    def seen(split, run):
+        x = z[split][run]
+        if kind == "standardized":
+            return (x - z["train"][run].mean(0)) / z["train"][run].std(0, ddof=1)
+        return Normalizer().fit_transform(x) if kind == "l2" else x
+
+    for subset, run in product(subsets, range(2)):
+        chosen, train = subsets[subset][run], seen("train", run)
+        digit = LogisticRegression(C=0.5, tol=1e-10, max_iter=10_000).fit(train[chosen], labels["train"][run][chosen])
+        for split in ("validation", "test_id", "test_ood"):
+            told = digit.score(seen(split, run), labels[split][run])
+            assert found[subset][split][run].item() == pytest.approx(told, abs=1.5 / sizes[split]), (
+                "one image on the boundary at most"
+            )
+        chosen = np.arange(300) if domain_probe_data == "train" else chosen
+        domain = LogisticRegression(C=0.5, tol=1e-10, max_iter=10_000).fit(train[chosen], domains["train"][run][chosen])
+        told = domain.score(seen("test_id", run), domains["test_id"][run])
+        assert found[subset]["d_test_id"][run].item() == pytest.approx(told, abs=1.5 / sizes["test_id"])

@@ -34,7 +34,6 @@ EXAMPLES = {
     "reproduce": 12,
     "benchmark": 60,
     "each chapter's parameters": 12,
-    "each whole chapter": 1,
 }
 settings.register_profile("dtcl", derandomize=True, database=None, deadline=None, print_blob=False)
 settings.load_profile("dtcl")

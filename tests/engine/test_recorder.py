@@ -105,3 +105,11 @@ def test_a_damaged_trace_is_named_and_left_out(weighted, tmp_path, damage):
     path.write_text(damage)
     with pytest.warns(UserWarning, match=path.name):
         assert store.trace(weighted[0]) is None
+
+
+def test_a_trace_under_another_runs_name_is_left_out(weighted, tmp_path):
+    store, (one, other) = Store(tmp_path), weighted[:2]
+    local.compute([one], store, "cpu", record=lambda run: True, quiet=True)
+    (tmp_path / "traces" / f"{one.key}.json").rename(tmp_path / "traces" / f"{other.key}.json")
+    with pytest.warns(UserWarning, match="belongs to another run"):
+        assert store.trace(other) is None

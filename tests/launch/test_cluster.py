@@ -130,3 +130,11 @@ def test_every_task_names_its_cores(all_methods, tmp_path, monkeypatch, device, 
     with pytest.raises(Named) as named:
         cluster.compute(all_methods, Store(tmp_path), device, stack_size=3, quiet=True)
     assert named.value.args == (1, gpus)
+
+
+def test_rows_of_other_code_are_refused(all_methods, tmp_path, two_workers, monkeypatch):
+    other = {"key": all_methods[0].key, "provenance": {"sources": "0" * 12}}
+    monkeypatch.setattr(cluster, "train_stack_on_worker", lambda *_: ([other], [], {}))
+    with pytest.raises(ValueError, match="a worker runs other code than this machine"):
+        cluster.compute(all_methods[:1], Store(tmp_path), "cpu", quiet=True)
+    assert not Store(tmp_path).rows()

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from dtcl_core import pretrain
+from dtcl_core import evaluate, pretrain
 from dtcl_core.config import Protocol, Run
 from dtcl_core.engine.streams import stream_of
 from dtcl_core.launch import local
@@ -201,3 +201,10 @@ def test_the_size_of_a_stack_follows_the_memory_that_is_free(monkeypatch):
     assert sizes[0.001] == [1, 1] and sizes[140] == [local.GPU_STACK] * 2
     assert sizes[1] == sizes[1.1]  # a little more memory cuts the same stacks
     assert 1 < sizes[1][0] <= sizes[1][1] <= sizes[16][0]
+
+
+def test_a_row_has_its_share_of_the_seconds_of_its_stack(all_methods):
+    stack = pretrain.train(all_methods[:4], "cpu")
+    stack.seconds = 12.0
+    rows = local.make_rows(stack, evaluate.measure(stack))
+    assert [row["provenance"]["seconds"] for row in rows] == [3.0] * 4

@@ -23,3 +23,13 @@ def test_a_little_time_left_is_told_in_seconds(all_methods, capsys, monkeypatch)
     shown.trained = 16
     shown._tell()
     assert "left" not in capsys.readouterr().out
+
+
+def test_epochs_of_an_earlier_call_are_done_but_do_not_count_for_the_rate(all_methods, capsys, monkeypatch):
+    clock = iter([0.0, 61.0, 61.0])
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    shown = progress.Progress([all_methods[:10]])  # 10 runs of 2 epochs
+    shown.restored(type("Stack", (), {"runs": all_methods[:10], "epoch": 1})())
+    shown.trained = 4  # by this one
+    shown.epoch(type("Stack", (), {"runs": all_methods[:1]})())
+    assert "15 of 20 run-epochs, 0.08 a second; about 61 s left" in capsys.readouterr().out

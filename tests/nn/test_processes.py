@@ -57,6 +57,13 @@ def penalised(name, loss_fn, z0, z1, domains, labels):
     return [*(g.detach() for g in first), *second]
 
 
+def with_a_queue_of_its_own(x0, x1, domains, gather):
+    """The second of two losses, whose negatives are everyone's second views of the first, and what the queue then holds."""
+    loss_fn = InfoNCELoss(0.3, queue=NegativeQueue(2 * 2 * N, 5).double(), gather=gather)
+    loss_fn(x0, x1, domains)
+    return loss_fn(x1, x0, domains).item(), loss_fn.queue.z.tolist()
+
+
 def mistakes(rank, x0, x1, domains, labels):
     """What one process, or each, is to refuse, and the message of this one."""
     fresh, fitted = LinearDiscriminator(D), LinearDiscriminator(D).fit(x0, domains)  # on the examples of this process
@@ -103,6 +110,7 @@ def one_process(rank, world, path, results):
         queue = NegativeQueue(20, 5)
         queue.push(x0, domains.to(dtype), labels.to(dtype), gather=True)
         found["queue", str(dtype)] = (queue.z.tolist(), queue.domains.tolist(), queue.ids.tolist())
+    found["own queue"] = with_a_queue_of_its_own(x0, x1, domains, gather=True)
     found["views"] = SupConLoss(0.3, gather=True)(x0, [x1, x0 + x1], labels).item()
     found["ids"] = InfoNCELoss(0.3, gather=True)(x0, x1, ids=labels).item()
     results.put((rank, found))
@@ -155,6 +163,9 @@ def check_views_ids_and_queues(found):
     x0, x1, domains, labels = everyones_batch()
     views = SupConLoss(0.3)(x0, [x1, x0 + x1], labels).item()
     assert sum(one["views"] for one in found) / 2 == pytest.approx(views)
+    loss, held = with_a_queue_of_its_own(x0, x1, domains, gather=False)
+    assert sum(one["own queue"][0] for one in found) / 2 == pytest.approx(loss, abs=1e-10)
+    assert all(one["own queue"][1] == held for one in found)
     ids = InfoNCELoss(0.3)(x0, x1, ids=labels).item()
     assert sum(one["ids"] for one in found) / 2 == pytest.approx(ids)
     for one in found:

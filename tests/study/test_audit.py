@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import torch
 
 from dtcl_core.config import METRICS, Protocol, Run
 from dtcl_core.launch import local
+from dtcl_core.methods import METHODS
 from dtcl_core.results import Store, digest, shard_name
 from dtcl_study import audit, cli
 
@@ -123,14 +125,17 @@ def test_an_empty_store_has_nothing_to_audit(tmp_path, capsys):
     assert "has no finished row to audit" in capsys.readouterr().err
 
 
-def test_a_committed_row_is_made_again():
-    """Made at 71362a9 and kept since, so that later code is held against it; replace it only if numbers are meant to change."""
-    golden = Store(Path(__file__).resolve().parents[1] / "golden" / "store")
-    found = audit.audit(golden, 1, "cpu", max_epochs=1, quiet=True)
-    outcome, said = audit.verdict(found)
-    assert outcome != audit.FAILED, said
+GOLDEN = Store(Path(__file__).resolve().parents[1] / "golden" / "store")
+
+
+def test_committed_rows_are_made_again():
+    """One epoch of each method, by `local.compute` at f941df4, so that later code is held against it; made anew only if numbers shall change."""
+    stored = [*GOLDEN.rows().values()]
+    found = audit.retrained([stored], torch.device("cpu"), quiet=True)
+    assert {row["run"]["method"] for row in stored} == {*METHODS} and len(found) == len(METHODS)
     here = found[found.expected.isin(["identical", "other sources"])]
     assert here.identical.all(), "other code has changed the numbers of the same machine"
-    # Elsewhere one epoch leaves rounding little time to grow; small temperatures need less.
-    plain = found[found.run.str.startswith("standard")]
-    assert len(plain) and plain[list(METRICS)].abs().max().max() < 0.05
+    # On another machine one epoch leaves rounding little time to grow.
+    assert found[list(METRICS)].abs().max(axis=None) < 0.015
+    different = {what for told in found.expected for what in told.removeprefix("other ").split(", ")} - {"identical"}
+    assert different <= {"sources", "device name", "instructions", "trunk", "torch"}, "rows of the same seven runs and threads"

@@ -10,6 +10,7 @@ import whole_study
 from dtcl_core.results import Store
 from dtcl_study import claims, selection
 from dtcl_study.experiments import OOD, PROPOSED, REGISTRY
+from dtcl_study.study import Evidence
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,7 +40,7 @@ def test_every_verdict_on_networks_follows_from_the_words(tmp_path, monkeypatch)
         (tmp_path / f"{one['name']}.json").write_text(json.dumps(one))
     told = by_the_words.everything(tmp_path, tmp_path)
     assert sorted(told) == [claim.number for claim in claims.CLAIMS if claim.seeds in ("fresh", "grid")]
-    evidence, words = claims.Evidence(), set()
+    evidence, words = Evidence(), set()
     for claim in claims.CLAIMS:
         if claim.number in told:
             agree(claim, found := claim.judged(evidence), told[claim.number])
@@ -53,7 +54,7 @@ def test_every_verdict_on_networks_follows_from_the_words(tmp_path, monkeypatch)
 
 def test_committed_rows_say_what_the_words_make_of_them(monkeypatch):
     monkeypatch.setenv("DTCL_RESULTS", str(ROOT / "results"))
-    told, evidence = by_the_words.everything(ROOT / "results", ROOT / "dtcl_study" / "frozen"), claims.Evidence()
+    told, evidence = by_the_words.everything(ROOT / "results", ROOT / "dtcl_study" / "frozen"), Evidence()
     assert told, "there are rows of the grid"
     for claim in claims.CLAIMS:
         if claim.number in told:
@@ -66,7 +67,7 @@ def test_what_the_main_claim_waits_for_is_counted(tmp_path, monkeypatch):
     whole_study.settled(monkeypatch.setattr)
     monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
     store = Store(tmp_path)
-    assert "complete on 0 of 5 seeds" in claims.Evidence().awaited and "(complete: 0 of 50)" in claims.Evidence().awaited
+    assert "complete on 0 of 5 seeds" in Evidence().awaited and "(complete: 0 of 50)" in Evidence().awaited
     fresh = [run for run in REGISTRY["fresh"].runs("paper", seeds=3) if run.sigma == 50 and run.discriminator != "batch"]
     store.add([whole_study.row(run) for run in [*REGISTRY["main_table"].runs("paper", seeds=2), *fresh[:-1]]])
-    assert "complete on 2 of 5 seeds" in claims.Evidence().awaited and "(complete: 2 of 50)" in claims.Evidence().awaited
+    assert "complete on 2 of 5 seeds" in Evidence().awaited and "(complete: 2 of 50)" in Evidence().awaited

@@ -182,29 +182,6 @@ def test_the_time_left_is_seen_on_a_narrow_terminal(tmp_path):
 # --- Ctrl-C ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("command", "after"),
-    [(["status"], 1.0), (TRAIN[3:], 2.0)],
-)
-def test_ctrl_c_at_any_time_is_no_traceback(command, after, tmp_path):
-    process = subprocess.Popen(
-        [*DTCL, *command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(DTCL_RESULTS=str(tmp_path)),
-    )
-    time.sleep(after)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=120)
-    # On a busy machine Python may still be starting: it answers in its own way until `main` is reached.
-    assert "Traceback" not in errors or "in main" not in errors, errors
-    # It may have ended before. Where the signal met Python inside `exec` of a text (a dataclass
-    # being made), Python ends by that signal once all is done, which a shell shows as the same status.
-    assert process.returncode in (terminal.STOPPED, -signal.SIGINT, 0), errors
-    assert process.returncode != terminal.STOPPED or "Stopp" in errors + _
-
-
 def interrupted_at(module, rest):
     """A new Python that does the rest, and is sent Ctrl-C where it begins to import a module."""
     script = f"""

@@ -22,10 +22,11 @@ def run_of(seed=3, sigma=50.0, projector=None, projector_dim=None, **changes):
 @pytest.mark.parametrize("changes", [{}, {"input_normalization": "half", "stratified_splits": True}])
 def test_images_are_those_that_the_encoder_is_measured_on(changes):
     run = run_of(**changes)
+    data = embeddings.data_of(run)
     streams = Streams([stream_of(run)], run.protocol, torch.device("cpu"))
     for split in embeddings.COMPARED:
         (expected,) = streams.clean_chunks(0, split, 40)
-        assert torch.allclose(embeddings.images(run, split), expected, atol=1e-6)
+        assert torch.allclose(embeddings.images(run, data, split, 40), expected, atol=1e-6)
 
 
 def test_the_plane_is_that_of_scikit_learn():

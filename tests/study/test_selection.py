@@ -127,8 +127,16 @@ def test_ways_to_select_look_at_what_they_say():
             return 0.5 if run.tau_alpha == 0.3 else 0.9
         return 0.8 if run.tau_alpha == good else 0.6
 
-    found = selection.strategies(frame(standard(taus=(0.05, 0.1, 0.2, 0.3)), accuracy), ("test_ood", "test_id"))
+    found = selection.strategies(frame(standard(taus=(0.05, 0.1, 0.2, 0.3)), accuracy))
     ood = found.groupby("way").test_ood.mean()
     assert ood["Test-OOD"] == pytest.approx(0.8) and ood["validation (the paper)"] == pytest.approx(0.6)
     assert found[found.way == "Test-ID"].test_id.mean() == pytest.approx(0.8)
     assert (found.groupby("way").size() == 3).all(), "each seed once"
+
+
+def test_a_run_that_diverged_hides_no_domain():
+    """It counts as chance, which is the best D-Test-ID there is."""
+    rows = frame(standard(taus=(0.05, 0.1)), lambda run, fraction, metric: 0.5 if run.tau_alpha == 0.05 else 0.7)
+    rows["status"] = rows.status.where(rows.tau_alpha != 0.05, "diverged")
+    found = selection.strategies(rows)
+    assert (found[found.way == "D-Test-ID nearest 0.5"].test_ood == 0.7).all()

@@ -16,16 +16,16 @@ DW = [Run("dw_pairs", 0.1, 0.5, seed=s, discriminator=kind) for kind in ("global
 def test_a_seed_is_complete_if_every_configuration_has_it():
     runs = standard(taus=(0.05, 0.1), seeds=range(3))
     there = [run for run in runs if (run.tau_alpha, run.seed) != (0.1, 1)]
-    found = study.complete(runs, frame(there))
+    found = study.rows_of_complete_seeds(runs, frame(there))
     assert set(found.seed) == {0, 2} and len(found) == 2 * 2 * 3
-    assert study.complete(runs, frame(runs).iloc[:0]).empty
+    assert study.rows_of_complete_seeds(runs, frame(runs).iloc[:0]).empty
 
 
 def test_each_sigma_and_kind_of_discriminator_is_a_grid_of_its_own():
     runs = [*standard(taus=(0.1,), seeds=range(3)), *standard(taus=(0.1,), seeds=range(3), sigma=25.0)]
-    found = study.complete(runs, frame(runs[:4]))
+    found = study.rows_of_complete_seeds(runs, frame(runs[:4]))
     assert set(zip(found.sigma, found.seed)) == {(50.0, 0), (50.0, 1), (50.0, 2), (25.0, 0)}
-    found = study.complete(DW, frame(DW[:4]))
+    found = study.rows_of_complete_seeds(DW, frame(DW[:4]))
     assert set(zip(found.discriminator, found.seed)) == {("global", 0), ("global", 1), ("global", 2), ("batch", 0)}
 
 
@@ -48,7 +48,7 @@ def test_progress_is_told_of_each_grid():
 
 def test_a_method_without_a_discriminator_is_part_of_the_grid_beside_it():
     runs = [*standard(taus=(0.1,), seeds=range(2)), *(r for r in DW if r.discriminator == "global" and r.seed < 2)]
-    found = study.complete(runs, frame([r for r in runs if (r.method, r.seed) != ("standard", 1)]))
+    found = study.rows_of_complete_seeds(runs, frame([r for r in runs if (r.method, r.seed) != ("standard", 1)]))
     assert set(found.seed) == {0}
 
 
@@ -127,5 +127,5 @@ def test_a_study_trains_what_is_missing_and_says_how_much_is_there(tmp_path, mon
     trained = Study("effective_temperature", "smoke", True, "cpu", seeds=1)
     assert trained.complete_seeds == 1 and len(trained.traces()) == 1 and len(trained.selected()) == 1
     assert trained.counted() == "effective_temperature, preset smoke: 1 of 1 seeds are complete; trained on cpu in float32."
-    assert Study("fresh", "smoke").counted() == "fresh, preset smoke: no run is asked for yet."
+    assert Study("fresh", "smoke").counted() == "fresh, preset smoke: no run is asked for."
     assert "no number means anything" in capsys.readouterr().out

@@ -10,8 +10,8 @@ from made_up import frame
 from dtcl_core.config import Run
 from dtcl_study import reported, tables
 from dtcl_study.chapter import Table
-from dtcl_study.claims import Evidence
 from dtcl_study.compare import Interval
+from dtcl_study.study import Evidence
 
 
 def selected(n=3, value=lambda run, f, m: 0.7):
@@ -141,8 +141,21 @@ def test_the_least_of_four_upper_limits_is_told():
     rng = np.random.default_rng(1)
     level = {"standard": 0.6, "same_domain": 0.65, "mmd": 0.69, "dann": 0.5}
     rows = selected(12, lambda run, f, m: level.get(run.method, 0.7) + 0.01 * rng.normal()).query("label_fraction == 0.01")
-    line = tables.leads(rows, ["test_id"]).iloc[0]
+    line = tables.leads(rows).query("accuracy == 'Test-ID'").iloc[0]
     assert "CL with MMD Penalty" in line["smallest lead"] and line["smallest upper limit"] < 0.05
+
+
+@pytest.mark.parametrize(("errors", "word"), [(3.0, "open"), (3.8, "trails")])
+def test_one_baseline_above_is_enough_to_trail_if_it_is_clear_among_sixteen(errors, word):
+    noise = np.random.default_rng(0).normal(size=20)
+    noise = (noise - noise.mean()) / noise.std(ddof=1) - errors / np.sqrt(20)  # its mean lies so many standard errors below zero
+
+    def accuracy(run, fraction, metric):
+        proposed = run.method.startswith("dw")
+        return 0.7 + 0.01 * noise[run.seed] if proposed else 0.7 if run.method == "mmd" else 0.6
+
+    found = tables.leads(selected(20, accuracy).query("label_fraction == 0.01"))
+    assert set(found.verdict) == {word} and all("CL with MMD Penalty" in lead for lead in found["smallest lead"])
 
 
 @pytest.mark.parametrize("number", [0, 10])
