@@ -51,22 +51,20 @@ if TYPE_CHECKING:
     from .nn.settings import LearnedTemperature as LearnedTemperature
 
 _HOMES = {
-    "nn.caching": ("embed_in_chunks",),
-    "nn.discriminators": ("LinearDiscriminator", "MLPDiscriminator"),
-    "nn.queue": ("NegativeQueue",),
-    "nn.settings": ("LearnedTemperature",),
-    "nn.modules": (
-        "DomainWeightedInfoNCELoss", "DomainWeightedSupConLoss", "InfoNCELoss", "SameDomainInfoNCELoss", "SupConLoss",
-    ),
-    "nn.penalties": ("DomainAdversary", "MMDPenalty"),
-}  # fmt: skip
-__all__ = sorted(name for names in _HOMES.values() for name in names)
+    "embed_in_chunks": "caching",
+    **dict.fromkeys(("LinearDiscriminator", "MLPDiscriminator"), "discriminators"),
+    **dict.fromkeys(("InfoNCELoss", "SameDomainInfoNCELoss", "DomainWeightedInfoNCELoss"), "modules"),
+    **dict.fromkeys(("SupConLoss", "DomainWeightedSupConLoss"), "modules"),
+    **dict.fromkeys(("DomainAdversary", "MMDPenalty"), "penalties"),
+    "NegativeQueue": "queue",
+    "LearnedTemperature": "settings",
+}
+__all__ = sorted(_HOMES)
 
 
 def __getattr__(name: str) -> Any:
-    for home, names in _HOMES.items():
-        if name in names:
-            return getattr(import_module(f".{home}", __name__), name)
+    if name in _HOMES:
+        return getattr(import_module(f".nn.{_HOMES[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

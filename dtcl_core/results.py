@@ -65,11 +65,11 @@ def digest(entry: dict[str, Any]) -> str:
     return content_hash(json.dumps(said, sort_keys=True).encode(), 16)
 
 
-def check_digest(entry: dict[str, Any], line: str) -> None:
-    """Raise ValueError unless an entry's digest fits; `line` is its text, from which that is seen faster."""
+def check_digest(entry: dict[str, Any], line: str = "") -> None:
+    """Raise ValueError unless an entry's digest fits; `line` is its text, if known, from which that is seen faster."""
     stored = entry.get("digest")
     text = line.replace(f'"digest": "{stored}", ', "", 1)  # as `digest` writes it, if `Store.add` wrote the line
-    if stored != content_hash(text.encode(), 16) and stored != digest(entry):
+    if not (text and stored == content_hash(text.encode(), 16)) and stored != digest(entry):
         raise ValueError("it is not as it was written (its digest differs)")
 
 
@@ -205,7 +205,7 @@ class Store:
         try:
             entry = json.loads(path.read_bytes().decode("utf-8", errors="replace"))
             if isinstance(entry, dict):
-                check_digest(entry, "")
+                check_digest(entry)
             trace = Trace.from_dict(entry)
             if trace.key != run.key or len(trace.loss) != run.protocol.epochs:
                 raise ValueError("it belongs to another run")
@@ -282,9 +282,7 @@ class Store:
 
     def load(self, runs: Iterable[Run] | None = None) -> pd.DataFrame:
         """The winning rows, or those of `runs`, as a data frame; see `load`."""
-        asked = None if runs is None else [run.key for run in runs]
-        present = self.rows(asked if asked is None else set(asked))
-        return frame(present.values() if asked is None else [present[key] for key in asked if key in present])
+        return frame(self.rows(None if runs is None else {run.key for run in runs}).values())
 
 
 def disagree(one: dict[str, Any], other: dict[str, Any]) -> bool:

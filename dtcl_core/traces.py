@@ -35,9 +35,9 @@ class Trace:
 
     @property
     def edges(self) -> np.ndarray:
-        """[BINS + 1] edges of the bins; NaN without temperatures."""
-        low, high = (np.nan if end is None else end for end in (self.low, self.high))
-        return np.linspace(low, high, BINS + 1)
+        """[BINS + 1] edges of the bins, of a run with temperatures."""
+        assert self.low is not None and self.high is not None
+        return np.linspace(self.low, self.high, BINS + 1)
 
     def quantiles(self, at: Sequence[float], kind: str | None = None) -> np.ndarray:
         """Quantiles [epochs, len(at)] of the temperatures of pairs of one of `KINDS`, or of all; linear within a bin.

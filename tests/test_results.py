@@ -358,6 +358,12 @@ def test_rows_that_disagree_are_named(store):
     assert list(store.conflicts) == [row()["key"]]
 
 
+def test_a_run_that_is_asked_for_twice_is_loaded_once(store):
+    run = Run(protocol=Protocol(epochs=1))
+    store.add([row(run)])
+    assert len(store.load([run, run])) == len(store.load()) == 3
+
+
 def test_a_run_that_ended_well_once_and_diverged_once_is_named(store):
     store.add([row(accuracy=0.5)])
     store.add([row(accuracy=0.5, status="diverged")])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +15,13 @@ from ..files import write_whole
 DIGEST_BYTES = 32
 
 
-def mapped(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
-    """A nested dict or list with a function applied to every tensor."""
+def copied(tree: Any, device: torch.device | None = None) -> Any:
+    """A nested dict or list with every tensor copied, to a device if one is named."""
     if isinstance(tree, Tensor):
-        return function(tree)
+        return tree.detach().to(device or tree.device, copy=True)
     if isinstance(tree, dict):
-        return {key: mapped(function, value) for key, value in tree.items()}
-    return [mapped(function, value) for value in tree] if isinstance(tree, list) else tree
-
-
-def copied(tree: Any) -> Any:
-    """A nested dict or list with every tensor copied."""
-    return mapped(lambda tensor: tensor.detach().clone(), tree)
-
-
-def placed(tree: Any, device: torch.device) -> Any:
-    """A nested dict or list with every tensor on a device."""
-    return mapped(lambda tensor: tensor.to(device), tree)
+        return {key: copied(value, device) for key, value in tree.items()}
+    return [copied(value, device) for value in tree] if isinstance(tree, list) else tree
 
 
 def write_checkpoint(state: dict[str, Any], path: Path) -> None:
@@ -64,4 +53,4 @@ def read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
         raise ValueError("it holds no state of a stack")
     if state.get("epoch") != len(state["losses"]):
         raise ValueError(f"it says epoch {state.get('epoch')!r} and has the losses of {len(state['losses'])}")
-    return placed(state, device)
+    return copied(state, device)

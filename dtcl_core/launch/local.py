@@ -163,22 +163,22 @@ def train_stack(
     members: Sequence[Run],
     store: Store,
     device: str | torch.device,
-    *,
-    precision: str = "auto",
-    record: bool = False,
-    should_stop: Callable[[], bool] = lambda: False,
-    progress: Progress | None = None,
-) -> None:
-    """Train one stack, evaluate it and store its rows and traces; until then a checkpoint holds it. See `compute`."""
+    precision: str,
+    record: bool,
+    should_stop: Callable[[], bool],
+    progress: Progress,
+) -> bool:
+    """Train one stack, evaluate it and store its rows and traces; until then a checkpoint holds it. False if it does not fit into memory."""
     checkpoint = checkpoint_path(store, members)
-    how: dict[str, Any] = {"precision": precision, "record": record, "should_stop": should_stop}
-    if progress is not None:
-        how |= {"on_restore": progress.restored, "on_epoch": progress.epoch}
-    stack = pretrain.train(trainings(members), device, checkpoint=checkpoint, **how)
-    keep(stack, members, store, record)
+    asked: dict[str, Any] = {"precision": precision, "record": record, "checkpoint": checkpoint, "should_stop": should_stop}
+    try:
+        stack = pretrain.train(trainings(members), device, on_restore=progress.restored, on_epoch=progress.epoch, **asked)
+        keep(stack, members, store, record)
+    except torch.OutOfMemoryError:
+        return False
     checkpoint.unlink(missing_ok=True)
-    if progress is not None:
-        progress.stack_done(members)
+    progress.stack_done(members)
+    return True
 
 
 def make_rows(
@@ -281,21 +281,18 @@ def compute(
     if not quiet:
         print(*what_runs(stacks, where, precision), sep="\n", flush=True)
     with closing(Progress(stacks, quiet)) as progress:
-        how: dict[str, Any] = {"precision": precision, "should_stop": should_stop, "progress": progress}
         while stacks:
-            networks, shape = len(trainings(stacks[0])), pretrain.shape_of(stacks[0][0].training)
-            try:
-                train_stack(stacks[0], store, where, record=record(stacks[0][0]), **how)
-                del stacks[0]
+            if train_stack(stacks[0], store, where, precision, record(stacks[0][0]), should_stop, progress):
+                stacks = stacks[1:]
                 continue
-            except torch.OutOfMemoryError:
-                if networks == 1:
-                    raise ValueError("one run does not fit into the device's memory; take another device.") from None
+            networks, shapes = len(trainings(stacks[0])), [pretrain.shape_of(stack[0].training) for stack in stacks]
+            if networks == 1:
+                raise ValueError("one run does not fit into the device's memory; take another device.")
             release_memory(where)  # here, where no traceback holds the stack any more
             warnings.warn(f"a stack of {len(stacks[0])} runs does not fit into memory; it is halved.", stacklevel=2)
-            alike = [stack for stack in stacks if pretrain.shape_of(stack[0].training) == shape]
-            halves = [half for stack in alike for half in cut_into_stacks(stack, -(-networks // 2), True, record)]
-            stacks = halves + [stack for stack in stacks if stack not in alike]
+            alike = [stack for stack, shape in zip(stacks, shapes) if shape == shapes[0]]
+            others = [stack for stack, shape in zip(stacks, shapes) if shape != shapes[0]]
+            stacks = [half for stack in alike for half in cut_into_stacks(stack, -(-networks // 2), True, record)] + others
     return progress.done
 
 

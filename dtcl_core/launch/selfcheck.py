@@ -75,12 +75,9 @@ def agreement(device: torch.device, precision: str) -> Finding:
     found += f"(allowed {most_gradient:.0e}; largest for {worst})"
     if loss <= most_loss and gradient <= most_gradient:
         return found, ""
-    other = "another version of PyTorch" if stack.trunk is None else "DTCL_TRUNK=pytorch"
-    if is_accelerator(device):
-        other = (
-            "" if stack.trunk is None else "DTCL_TRUNK=pytorch, "
-        ) + "another version of PyTorch or of the driver, or --device cpu"
-    return found, f"Do not train with this, its rows would be wrong: try {other}, and report it with this output."
+    remedies = ["another version of PyTorch"] if stack.trunk is None else ["DTCL_TRUNK=pytorch"]
+    remedies += ["another driver", "--device cpu"] if is_accelerator(device) else []
+    return found, f"Do not train with this, its rows would be wrong: try {' or '.join(remedies)}, and report it with this output."
 
 
 def pace(device: torch.device, precision: str, usual: Sequence[Run]) -> tuple[int, float]:

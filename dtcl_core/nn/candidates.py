@@ -110,9 +110,9 @@ def across_views(
     return anchors, Candidates(pool, positive_ids, is_negative, domains, example=example)
 
 
-def for_all(views: Sequence[Tensor], facts: Tensor | None) -> Tensor | None:
-    """Facts [..., N] about examples, repeated for the embeddings of all V views, one view after the other: [..., V N]."""
-    return None if facts is None else torch.cat([facts] * len(views), -1)
+def for_views(count: int, facts: Tensor | None) -> Tensor | None:
+    """Facts [..., N] about examples, repeated for the embeddings of V views, one view after the other: [..., V N]."""
+    return None if facts is None else torch.cat([facts] * count, -1)
 
 
 def within_all(
@@ -120,7 +120,7 @@ def within_all(
 ) -> tuple[Anchors, Candidates]:
     """All V views [..., N, k] as anchors, and as candidates of each other; equal `positive_ids` int [N] make positives."""
     z, positive_ids = torch.cat(list(views), -2), torch.cat([positive_ids] * len(views))
-    domains, example = for_all(views, domains), for_all(views, example)
+    domains, example = for_views(len(views), domains), for_views(len(views), example)
     candidates = Candidates(z, positive_ids, domains=domains, example=example)
     anchors = Anchors(z, positive_ids, rows_of(z, gather), domains, example=example)
     return anchors, candidates.of_all_processes() if gather else candidates
@@ -143,7 +143,8 @@ def pairs_of(
         admitted = admitted & (positive | (known & same_domain(anchors.domains, candidates.domains)))
     if anchors.belief is None or candidates.posterior is None:
         return positive, admitted, None
-    w = (anchors.belief @ candidates.posterior.transpose(-1, -2)).to(candidates.z.dtype)
+    with torch.autocast(candidates.z.device.type, enabled=False):
+        w = (anchors.belief @ candidates.posterior.transpose(-1, -2)).to(candidates.z.dtype)
     tau_min = tau.tau_min[..., None, None] if isinstance(tau.tau_min, Tensor) else tau.tau_min
     return positive, admitted, pair_temperature(w, tau.tau_alpha, tau.tau_beta, tau_min, tau.num_domains)
 

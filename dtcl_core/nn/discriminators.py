@@ -25,14 +25,14 @@ from .inputs import check_domains, check_embeddings, check_integers, widened
 from .settings import Described
 
 
-def fit_temperature(logits: Tensor, domains: Tensor, iterations: int = 60) -> float:
+def fit_temperature(logits: Tensor, domains: Tensor) -> float:
     """The T in [0.01, 100] that makes domains [N] most likely under logits [N, D] / T, by golden-section search on log T."""
 
     def cost(log_t: float) -> float:
         return F.cross_entropy(logits.double() * math.exp(-log_t), domains.long()).item()
 
     low, high, golden = math.log(0.01), math.log(100.0), (math.sqrt(5) - 1) / 2
-    for _ in range(iterations):
+    for _ in range(60):
         a, b = high - golden * (high - low), low + golden * (high - low)
         low, high = (low, b) if cost(a) <= cost(b) else (a, high)
     return math.exp((low + high) / 2)
@@ -43,7 +43,7 @@ class Discriminator(Described):
 
     Args:
         num_domains: N_D, at least 2; domains are 0 ... N_D - 1, and a negative number is an unknown one.
-        calibrate: share, 0 to 0.9, of the examples of known domain held out to set the temperature of the posteriors; 0: none.
+        calibrate: share, 0 to 0.9, of each known domain's examples held out to set the temperature of the posteriors; 0: none.
         seed: of the choice of these examples, and of the MLP's initial weights.
         features: what is seen of an embedding: "l2" its direction, "raw" the embedding itself.
 
@@ -54,6 +54,7 @@ class Discriminator(Described):
     learned: tuple[str, ...] = ()  # what `_fit` returns; buffers, None before `fit`
     settings: tuple[str, ...] = ("num_domains", "calibrate", "seed", "features")
     temperature_: Tensor | None
+    _here: Tensor
 
     def __init__(self, num_domains: int, *, calibrate: float = 0.0, seed: int = 0, features: str = "l2"):
         super().__init__()
@@ -63,6 +64,7 @@ class Discriminator(Described):
         self.features = checked_choice("features", features, FEATURES)
         for name in ("temperature_", *self.learned):
             self.register_buffer(name, None)
+        self.register_buffer("_here", torch.zeros(()), persistent=False)  # on the module's device, before anything is learned
 
     def fit(self, z: Tensor, domains: Tensor) -> Self:
         """Fit to embeddings and their domains, and return the discriminator. No gradient flows into the embeddings.
@@ -78,32 +80,37 @@ class Discriminator(Described):
         check_embeddings(z, domains, self.num_domains, needed=True)
         if z.dim() != 2:
             raise ValueError(f"z must be [N, k], got {tuple(z.shape)}.")
-        domains = domains.long()
+        domains = domains.to(z.device, torch.int64)
         known = domains >= 0
         there = domains[known].unique().tolist()
         if len(there) < 2:
             whose = f"of domain {there[0]}" if there else "of unknown domain"
             raise ValueError(f"all examples are {whose}: there is nothing to tell apart.")
-        count = int(known.sum())
-        held = round(self.calibrate * count)
-        if self.calibrate and not 0 < held < count:
-            raise ValueError(f"calibrate={self.calibrate:g} holds out {held} of {count} examples.")
-        generator = torch.Generator().manual_seed(self.seed)
-        order = torch.randperm(count, generator=generator) if held else torch.arange(count)
-        apart, rest = order[:held].to(z.device), order[held:].to(z.device)
+        apart = self._held_out(domains[known], there)
+        if self.calibrate and not apart.any():
+            raise ValueError(f"calibrate={self.calibrate:g} holds out none of {len(apart)} examples.")
         with torch.inference_mode(False), torch.autocast(z.device.type, enabled=False):
             x, domains = seen_of(widened(z.detach().clone()), self.features)[known], domains[known]
-            found = [value.detach().to(x) for value in self._fit(x[rest], domains[rest])]
-            temperature = fit_temperature(self._logits(x[apart], *found), domains[apart]) if held else 1.0
+            found = [value.detach().to(x) for value in self._fit(x[~apart], domains[~apart])]
+            temperature = fit_temperature(self._logits(x[apart], *found), domains[apart]) if self.calibrate else 1.0
             for name, value in zip(self.learned, found):
                 setattr(self, name, value)
             self.temperature_ = x.new_tensor(temperature)
         return self
 
+    def _held_out(self, domains: Tensor, there: list[int]) -> Tensor:
+        """Which examples [N] set the temperature: the share `calibrate` of each domain, of which one is left at least."""
+        order = torch.randperm(len(domains), generator=torch.Generator().manual_seed(self.seed)).to(domains.device)
+        apart = torch.zeros_like(domains, dtype=torch.bool)
+        for domain in there:
+            mine = order[domains[order] == domain]
+            apart[mine[: min(round(self.calibrate * len(mine)), len(mine) - 1)]] = True
+        return apart
+
     @property
     def fitted(self) -> bool:
         """Whether it can predict: it was fitted, or what another learned was loaded."""
-        return all(buffer is not None for buffer in self._buffers.values())
+        return all(getattr(self, name) is not None for name in ("temperature_", *self.learned))
 
     @torch.no_grad()
     def predict_proba(self, z: Tensor) -> Tensor:
@@ -144,18 +151,19 @@ class Discriminator(Described):
         predicted = self.predict(z)
         check_integers("domains", domains, predicted.shape)
         check_domains(domains, self.num_domains)
-        domains = domains.long()
+        domains = domains.to(z.device, torch.int64)
         return (predicted == domains)[domains >= 0].double().mean().item()
 
-    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, metadata: dict[str, Any], *rest: Any) -> None:
         bias = state.get(prefix + self.learned[-1])
         if bias is not None and len(bias) != self.num_domains:
             rest[-1].append(f"{prefix}num_domains is {self.num_domains}, but what is loaded tells {len(bias)} domains apart.")
             return
-        for name in self._buffers:  # they get the saved shapes, or None
-            saved = state.get(prefix + name)
-            setattr(self, name, None if saved is None else torch.empty_like(saved))
-        super()._load_from_state_dict(state, prefix, *rest)
+        if "version" in metadata or bias is not None:  # else what is loaded knows no discriminator, and the learned stays
+            for name in ("temperature_", *self.learned):  # they get the saved shapes, or None
+                saved = state.get(prefix + name)
+                setattr(self, name, None if saved is None else torch.empty_like(saved, device=self._here.device))
+        super()._load_from_state_dict(state, prefix, metadata, *rest)
 
     def _fit(self, x: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
         """What `learned` names, the first of width k, from features x [N, k] and their domains."""
@@ -201,11 +209,11 @@ class MLPDiscriminator(Discriminator):
     Args:
         num_domains, calibrate, seed, features: as for `Discriminator`.
         hidden: width of the hidden layer, at least 1.
-        steps (at least 1), learning_rate (> 0), weight_decay (>= 0): of Adam.
+        steps: of Adam, at least 1.
     """
 
     learned = ("mean", "spread", "weight0", "bias0", "weight1", "bias1")
-    settings = (*Discriminator.settings, "hidden", "steps", "learning_rate", "weight_decay")
+    settings = (*Discriminator.settings, "hidden", "steps")
 
     def __init__(
         self,
@@ -213,8 +221,6 @@ class MLPDiscriminator(Discriminator):
         *,
         hidden: int = 64,
         steps: int = 200,
-        learning_rate: float = 0.01,
-        weight_decay: float = 1e-4,
         calibrate: float = 0.0,
         seed: int = 0,
         features: str = "l2",
@@ -222,8 +228,6 @@ class MLPDiscriminator(Discriminator):
         super().__init__(num_domains, calibrate=calibrate, seed=seed, features=features)
         self.hidden = int(checked_number("hidden", hidden, 1, integer=True))
         self.steps = int(checked_number("steps", steps, 1, integer=True))
-        self.learning_rate = float(checked_number("learning_rate", learning_rate, 0.0, above=True))
-        self.weight_decay = float(checked_number("weight_decay", weight_decay, 0.0))
 
     @torch.enable_grad()
     def _fit(self, x: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
@@ -234,7 +238,7 @@ class MLPDiscriminator(Discriminator):
             for shape in ((outputs, inputs), (outputs,)):  # as nn.Linear starts, from a generator of our own
                 start = (torch.rand(shape, generator=generator) * 2 - 1) * (1 / math.sqrt(inputs))
                 parameters.append(nn.Parameter(start.to(x)))
-        optimizer = torch.optim.Adam(parameters, lr=self.learning_rate, weight_decay=self.weight_decay)
+        optimizer = torch.optim.Adam(parameters, lr=0.01, weight_decay=1e-4)
         for _ in range(self.steps):
             optimizer.zero_grad(set_to_none=True)
             F.cross_entropy(self._logits(x, mean, spread, *parameters), domains).backward()

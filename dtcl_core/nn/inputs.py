@@ -31,9 +31,10 @@ def widened(z: Tensor) -> Tensor:
 
 
 def check_embeddings(
-    z: Tensor, domains: Tensor | None = None, num_domains: int | None = None, name: str = "z", needed: bool = False
-) -> None:
-    """Raise ValueError unless embeddings z [..., N, k] and domains int [N] or [..., N] can be used; `name` is for messages.
+    z: Tensor, domains: Tensor | None = None, num_domains: int | None = None, name: str = "z", needed: bool = False,
+    domains_name: str = "domains",
+) -> None:  # fmt: skip
+    """Raise ValueError unless embeddings z [..., N, k] and domains int [N] or [..., N] can be used; both names are for messages.
 
     It reads from the device: call it in eager mode only. `needed` says whether domains must be given.
     """
@@ -42,7 +43,7 @@ def check_embeddings(
     if z.dim() < 2 or not z.is_floating_point() or 0 in z.shape[-2:]:
         raise ValueError(f"{name} must be floating embeddings [..., N, k], got {z.dtype} {tuple(z.shape)}.")
     if domains is not None or needed:
-        check_integers("ref_domains" if name == "ref_emb" else "domains", domains, z.shape[-2:-1], z.shape[:-1])
+        check_integers(domains_name, domains, z.shape[-2:-1], z.shape[:-1])
     wide = widened(z.detach())
     if not outside_vmap(bool, wide.square().sum(-1).isfinite().all()):  # the losses divide by the root of this sum
         whole = bool(wide.isfinite().all())

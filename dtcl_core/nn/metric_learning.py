@@ -127,6 +127,8 @@ class DomainWeightedLoss(Weighed, BaseMetricLossFunction):
         """
         if labels is None or (ref_emb is not None and ref_labels is None):
             raise ValueError("labels are needed, and ref_labels with ref_emb.")
+        if self.packed and domains is not None:
+            raise ValueError("packed=True: the labels carry the domains, so domains cannot be given beside them.")
         if self.packed:
             labels, domains = without_domains(labels, self.weigher.num_domains)
             if ref_labels is not None:
@@ -139,7 +141,8 @@ class DomainWeightedLoss(Weighed, BaseMetricLossFunction):
         if ref_emb is None:
             ref_domains = domains
         else:  # without a discriminator, one is fitted on both
-            check_embeddings(ref_emb, ref_domains, self.weigher.num_domains, "ref_emb", needed=self.weigher.discriminator is None)
+            fits = self.weigher.discriminator is None
+            check_embeddings(ref_emb, ref_domains, self.weigher.num_domains, "ref_emb", fits, "ref_domains")
             if ref_emb.shape[-1] != embeddings.shape[-1]:
                 raise ValueError(f"ref_emb must be [M, {embeddings.shape[-1]}], got {tuple(ref_emb.shape)}.")
         labels, ref_labels, *self._domains = (

@@ -4,7 +4,7 @@ A loss says which examples are anchors and which are their candidates; `candidat
 loss has a `weigher`, which asks a discriminator how likely two examples share a domain.
 
 **Inputs.** Embeddings count by direction; one of all zeros has none, and gets no gradient. Domains are integers 0 ... N_D - 1,
-and a negative number, such as -1, is an unknown domain. Domains, labels and ids may have any integer type.
+and a negative number, such as -1, is an unknown domain. Domains, labels and ids may have any integer type, and lie on any device.
 
 **Temperatures** are read at each call, and can be set later: ``loss.tau = 0.2``. One is a number, a tensor (an `nn.Parameter` is
 learned), a module that gives one, such as a `LearnedTemperature`, which stays positive, or a schedule: a function without
@@ -36,7 +36,7 @@ from torch import Tensor
 
 from ..checks import checked_choice, checked_number
 from . import gather as processes
-from .candidates import REDUCTIONS, Anchors, Candidates, Temperatures, across_views, contrast, for_all, within_all
+from .candidates import REDUCTIONS, Anchors, Candidates, Temperatures, across_views, contrast, for_views, within_all
 from .inputs import check_embeddings, check_integers, check_labels, widened
 from .monitor import Seen
 from .queue import NegativeQueue
@@ -82,6 +82,8 @@ class _Contrastive(Weighed):
     ) -> tuple[list[Tensor], Tensor | None, Temperatures]:
         """All views in float32 or better, domains in int64, and the present temperatures; checked in eager mode."""
         views = [z0, *z1] if not isinstance(z1, Tensor) and isinstance(z1, Sequence) else [z0, z1]
+        if len(views) < 2:
+            raise ValueError("z1 must be another view or several, got none.")
 
         def check() -> Temperatures:
             self._check(views, domains, **more)
@@ -93,7 +95,8 @@ class _Contrastive(Weighed):
         else:
             beside = (domains, *more.values(), self.weigher and self.weigher.discriminator, *views[1:])
             tau = processes.check_alike(check, z0, self.gather, beside)
-        domains = None if domains is None else domains.to(torch.int64, copy=True)  # the caller may reuse it before `last` is read
+        if domains is not None:  # copied: the caller may reuse it before `last` is read
+            domains = domains.to(z0.device, torch.int64, copy=True)
         return [widened(z) for z in views], domains, tau
 
     def _check_given(self, domains: Tensor | None) -> None:
@@ -103,8 +106,6 @@ class _Contrastive(Weighed):
     def _check_views(self, views: list[Tensor], domains: Tensor | None, queue: Any = None) -> None:
         """Raise ValueError for views and domains that make no sense."""
         z0, *others = views
-        if not others:
-            raise ValueError("z1 must be another view or several, got none.")
         self._check_given(domains)
         if self.chunk_size is not None:
             checked_number("chunk_size", self.chunk_size, 1, integer=True)
@@ -132,7 +133,7 @@ class _Contrastive(Weighed):
         """The mean loss of several anchors against their candidates; a discriminator of the batch is fitted on all views."""
         weigher, each = self.weigher, []
         if weigher is not None:
-            known = weigher.discriminator_for(torch.cat(views, -2), for_all(views, domains), self.gather, self.validate)
+            known = weigher.discriminator_for(torch.cat(views, -2), for_views(len(views), domains), self.gather, self.validate)
         for anchors, candidates in sides:
             if weigher is not None:
                 anchors, candidates = weigher.weighed(anchors, candidates, known, self.gather, self.validate)
@@ -176,8 +177,8 @@ class _TwoViews(_Contrastive):
                 that show an anchor's example are then no negatives of it.
 
         Raises:
-            ValueError: for shapes that do not agree, values that are not finite, domains out of range, a batch of one, a
-                temperature that is not positive, or more than two views without ``negatives="both_views"``.
+            ValueError: for shapes that do not agree, values that are not finite, domains out of range, a batch of one
+                without a queue, a temperature that is not positive, or more than two views without ``negatives="both_views"``.
         """
         own, queue = queue is None and self.queue is not None, self.queue if queue is None else queue
         views, domains, tau = self._checked(z0, z1, domains, queue=queue, ids=ids)
@@ -185,7 +186,7 @@ class _TwoViews(_Contrastive):
         twice = checked_choice("symmetric", self.symmetric, (True, False))
         if len(views) > 2 and not one_pool:
             raise ValueError(f'{len(views)} views make one pool: they need negatives="both_views".')
-        ids = None if ids is None else ids.to(torch.int64, copy=True)
+        ids = None if ids is None else ids.to(z0.device, torch.int64, copy=True)
         if one_pool:
             sides = [within_all(views, processes.rows_of(z0, self.gather), domains, ids, self.gather)]
         else:
@@ -223,7 +224,8 @@ class InfoNCELoss(_TwoViews):
         negatives: "other_view" contrasts an anchor with the N - 1 others of the other view. "both_views" takes both views as
             anchors, and all 2 N - 2 others as negatives: SimCLR's NT-Xent.
         queue: a `NegativeQueue`. Negatives come from it, and in training mode each call fills it with z1.
-        gather: contrast with the embeddings of all processes of `torch.distributed`.
+        gather: contrast with the embeddings of all processes of `torch.distributed`. All of them must call the loss, in
+            validation too: one alone would wait for the others.
         chunk_size: anchors computed at a time, for large batches; see `candidates.contrast`.
         reduction: "mean", or "none" for the loss of each anchor (`symmetric`: the mean of both directions of each row).
         validate: check inputs; see Checks in this module's first lines.
@@ -331,7 +333,8 @@ class _Supervised(_Contrastive):
             ValueError: as for `InfoNCELoss`, and for labels that are not classes [N].
         """
         views, domains, tau = self._checked(z0, z1, domains, labels=labels)
-        return self._contrast(views, domains, tau, [within_all(views, labels.long(), domains, None, self.gather)])
+        labels = labels.to(z0.device, torch.int64)
+        return self._contrast(views, domains, tau, [within_all(views, labels, domains, None, self.gather)])
 
     def _check(self, views: list[Tensor], domains: Tensor | None, labels: Any) -> None:
         """Raise ValueError for inputs that make no sense."""

@@ -61,7 +61,8 @@ class MMDPenalty(Described):
             check_embeddings(z, domains, self.num_domains, needed=True)
         with torch.autocast(z.device.type, enabled=False):
             z = losses.directions(widened(z)) if self.normalize else widened(z)
-            return losses.domain_mmd(z, domains.long(), self.num_domains, self.bandwidths, unbiased=self.unbiased)
+            domains = domains.to(z.device, torch.int64)
+            return losses.domain_mmd(z, domains, self.num_domains, self.bandwidths, unbiased=self.unbiased)
 
 
 class DomainAdversary(Tunable):
@@ -132,5 +133,6 @@ class DomainAdversary(Tunable):
             z = z.to(self.classifier.weight.dtype)
             z = losses.directions(z) if self.normalize else z
             strength = torch.as_tensor(self.strength(progress), dtype=z.dtype, device=z.device).expand(z.shape[:-2])
-            loss = losses.adversarial_loss(z, domains.long(), self.classifier.weight, self.classifier.bias, strength)
+            domains = domains.to(z.device, torch.int64)
+            loss = losses.adversarial_loss(z, domains, self.classifier.weight, self.classifier.bias, strength)
             return loss.where(strength.isfinite(), torch.nan)  # else the gradient alone would be NaN

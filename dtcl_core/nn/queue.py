@@ -20,7 +20,8 @@ class NegativeQueue(Described):
 
     Give the queue to a loss (``InfoNCELoss(queue=NegativeQueue(...))``), which then fills it, or `push` to it. It starts empty:
     the first loss has no negatives and is 0. Domain posteriors of its embeddings are computed anew at each use. Its contents
-    are buffers: they are saved with the model, move with it, and have no gradient.
+    are buffers: they are saved with the model, move with it, and have no gradient. (`DistributedDataParallel` gives all processes the first
+    one's buffers: push with ``gather=True``, or wrap with ``broadcast_buffers=False``.)
 
     A large queue also holds older copies of the examples in the batch. If ``loss(z0, z1, domains, ids=indices)`` says which
     example each row shows, older copies of an anchor's example are no negatives of it. Two calls on one batch (MoCo made symmetric) need

@@ -143,13 +143,13 @@ class LearnedTemperature(Described):
         share = math.log(start / self.low) / math.log(self.high / self.low)
         self.position = nn.Parameter(torch.tensor(math.log(share / (1 - share))))
 
-    def get_extra_state(self) -> dict[str, float]:
-        """The bounds, which are saved with the parameter."""
-        return {"low": self.low, "high": self.high}
+    def get_extra_state(self) -> Tensor:
+        """The bounds, float64 [2], which are saved with the parameter."""
+        return torch.tensor([self.low, self.high], dtype=torch.float64)
 
-    def set_extra_state(self, state: dict[str, float]) -> None:
+    def set_extra_state(self, state: Tensor) -> None:
         """Take the bounds over that were saved."""
-        self.low, self.high = state["low"], state["high"]
+        self.low, self.high = state.tolist()
 
     def forward(self) -> Tensor:
         """The temperature, a 0-d tensor."""

@@ -18,7 +18,7 @@ from dtcl_study.experiments import REGISTRY
 # Where the host may wait for the device, by what is being done; an epoch is not among it.
 SET_UP = ("pretrain.Stack.__init__",)
 EVALUATION = ("evaluate.measure",)
-CHECKPOINTS = ("engine.checkpoint.write_checkpoint", "engine.checkpoint.placed", "pretrain.Stack.restore")
+CHECKPOINTS = ("engine.checkpoint.write_checkpoint", "engine.checkpoint.copied", "pretrain.Stack.restore")
 TRACES = ("engine.recorder.traces_of",)
 
 

@@ -51,6 +51,16 @@ def test_calibration_softens_an_overfitted_discriminator():
     assert again.predict_proba(fresh).equal(soft.predict_proba(fresh))
 
 
+def test_calibration_holds_out_a_share_of_each_domain_and_leaves_one_example_at_least():
+    domains = torch.tensor([0] * 40 + [1] * 2 + [2])
+    z = torch.nn.functional.one_hot(domains).float() + 0.01 * torch.randn(43, 3, generator=torch.Generator().manual_seed(0))
+    for seed in range(5):
+        known = LinearDiscriminator(3, calibrate=0.5, seed=seed, l2=0.01)
+        apart = known._held_out(domains, [0, 1, 2])
+        assert [int(apart[domains == d].sum()) for d in range(3)] == [20, 1, 0]
+        assert known.fit(z, domains).score(z, domains) == 1.0
+
+
 def test_the_mlp_tells_apart_what_no_line_can():
     generator = torch.Generator().manual_seed(2)
     z = torch.randn(600, 2, generator=generator)
@@ -108,7 +118,7 @@ def test_mistakes_are_answered_by_one_sentence(kind, data):
         (lambda: kind(3).fit(z[None], domains[None]), r"z must be \[N, k\]"),
         (lambda: kind(3).fit(z, domains * 0), "all examples are of domain 0: there is nothing to tell apart"),
         (lambda: kind(3).fit(z / 0, domains), "z holds NaN or infinite values"),
-        (lambda: kind(3, calibrate=0.001).fit(z[:10], domains[:10]), "holds out 0 of 10 examples"),
+        (lambda: kind(3, calibrate=0.001).fit(z[:10], domains[:10]), "holds out none of 10 examples"),
     ):
         with pytest.raises(ValueError, match=message):
             bad()
@@ -138,7 +148,7 @@ def test_a_refit_that_fails_leaves_the_discriminator_as_it_was():
     z, domains = torch.randn(40, 3, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2
     known = LinearDiscriminator(2, calibrate=0.1).fit(z, domains)
     before = known.predict_proba(z)
-    with pytest.raises(ValueError, match="holds out 0 of 4 examples"):
+    with pytest.raises(ValueError, match="holds out none of 4 examples"):
         known.fit(torch.randn(4, 5), domains[:4])
     assert torch.equal(known.predict_proba(z), before)
     assert repr(known) == "LinearDiscriminator(num_domains=2, calibrate=0.1, seed=0, features='l2', l2=1.0)"

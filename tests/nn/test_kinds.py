@@ -1,5 +1,6 @@
 """Kinds of fault, each looked for in every loss, penalty and adapter, with every integer type, in one process and in two."""
 
+import contextlib
 import copy
 import io
 import math
@@ -9,6 +10,7 @@ import sys
 import pytest
 import torch
 from pytorch_metric_learning.losses import SupConLoss as ReferenceSupCon
+from pytorch_metric_learning.reducers import MeanReducer
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -441,6 +443,39 @@ def test_an_embedding_of_zeros_gets_no_gradient_and_leaves_the_scaler_alone(batc
         scaler.step(optimizer)
         scaler.update()
     assert scaler.get_scale() == 2.0**12 and net.weight.isfinite().all()
+
+
+@EVERY
+def test_autocast_leaves_losses_of_full_precision_as_they_are(batch, name):
+    z0, z1, domains, labels = (t.float() if t.is_floating_point() else t for t in batch)
+    how = {"reducer": MeanReducer()} if name == "adapter" else {}
+    loss_fn = made(name, **how).float()
+    expected = called(name, loss_fn, z0, z1, domains, labels)
+    figures = getattr(loss_fn, "last", {})
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        again = called(name, loss_fn, z0, z1, domains, labels)
+        assert getattr(loss_fn, "last", {}) == figures
+    assert again == expected
+
+
+@EVERY
+def test_domains_labels_and_ids_may_lie_on_another_device(batch, name, monkeypatch):
+    """As a loader gives them; the device without values, for which there is no autocast, stands for a GPU."""
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: contextlib.nullcontext())
+    z0, z1, domains, labels = batch
+
+    class Known:
+        def predict_proba(self, z):
+            return z.new_full((*z.shape[:-1], D), 1 / D)
+
+    if name == "adapter":
+        pytest.skip("its library reads values")
+    options = {"discriminator": Known()} if name in WEIGHTED else {}
+    loss_fn = made(name, validate=False, **options).to("meta")
+    z0, z1 = z0.to("meta"), z1.to("meta")
+    assert called(name, loss_fn, z0, z1, domains, labels).device.type == "meta"
+    if name in ("InfoNCE", "negatives"):
+        assert loss_fn(z0, z1, domains, ids=labels).device.type == "meta"
 
 
 # --- torch.func ---------------------------------------------------------------------------------------------------------------------

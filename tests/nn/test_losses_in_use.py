@@ -262,6 +262,7 @@ def test_a_queue_is_filled_in_a_compiled_graph(batch):
     assert fast.queue.z.equal(eager.queue.z) and fast.queue.domains.equal(eager.queue.domains)
 
 
+@pytest.mark.filterwarnings("ignore:for .*copying from a non-meta parameter")
 @pytest.mark.parametrize("kind", [LinearDiscriminator, MLPDiscriminator])
 def test_a_saved_loss_brings_back_its_discriminator_and_its_queue(batch, kind):
     z0, z1, domains = batch
@@ -284,6 +285,18 @@ def test_a_saved_loss_brings_back_its_discriminator_and_its_queue(batch, kind):
     assert not resumed.discriminator.fitted and not resumed.queue.filled.any()
     with pytest.raises(RuntimeError, match="not fitted yet"):
         resumed.discriminator.predict(z0)
+    whole, encoder = nn.ModuleDict({"encoder": nn.Linear(2, K), "loss": trained}), nn.ModuleDict({"encoder": nn.Linear(2, K)})
+    whole.load_state_dict(encoder.state_dict(), strict=False)
+    assert trained.discriminator.fitted, "what is loaded knows no discriminator"
+    elsewhere = make_loss().to("meta")
+    elsewhere.load_state_dict(trained.state_dict())
+    assert all(t.device.type == "meta" for t in elsewhere.state_dict().values()), "on the module's device"
+
+
+def test_a_saved_state_is_made_of_tensors():
+    known = LinearDiscriminator(D).fit(torch.eye(D), torch.arange(D))
+    loss_fn = DomainWeightedInfoNCELoss(LearnedTemperature(0.2), num_domains=D, discriminator=known, queue=NegativeQueue(4, D))
+    assert all(isinstance(value, torch.Tensor) for value in loss_fn.state_dict().values())
 
 
 def test_a_loss_shows_all_its_settings():
