@@ -9,7 +9,7 @@ import nbformat
 import yaml
 from nbclient import NotebookClient
 
-from dtcl_study import claims, tables
+from dtcl_study import claims, study, tables
 
 BOOK = Path(__file__).parent
 BEGIN, END = "<!-- the answer, from the rows -->", "<!-- -->"
@@ -57,7 +57,7 @@ def refresh(path: Path) -> None:
 
 def answer() -> list[str]:
     """The README's answer: a sentence, and Table 1 with what is reported over what is measured."""
-    evidence = claims.Evidence()
+    evidence = study.Evidence()
     verdict, means = claims.judged(1, evidence), ""
     first = f"{claims.MAIN} **Not judged yet.** {evidence.awaited}"
     if verdict.word != claims.NOT_YET:

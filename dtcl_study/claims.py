@@ -200,6 +200,9 @@ def headline(first: Verdict, second: Verdict) -> tuple[str, pd.DataFrame, str]:
     means = "*Won*: the 95 % interval of the paired difference lies on the method's side of zero (a lower D-Test-ID counts as better). *Lost*: the"
     means += f" {limits[0]} interval lies on the other side (hiding the colour: {limits[1]}). One loss is enough for *not confirmed*, so intervals for"
     means += " losses allow for the number of comparisons. *Confirmed*: all won. *Partly*: no loss, half or more won. *Open*: no loss, fewer won. A"
-    means += " verdict counts both methods. Same Domain Negatives has no part in the last line: the paper says that it hides the colour better."
-    answer = f"**The paper's main claim is {words[first.word]}.** Paired comparisons with the baselines on {seeds} fresh seeds:"
+    means += " verdict in the table counts both methods. Same Domain Negatives has no part in the last line: the paper says that it hides the colour better."
+    alone = [words[by_the_rule([c for c in first.contrasts if f": {title(m)} " in c.label])] for m in PROPOSED]
+    each = f" ({'; '.join(f'{name} alone: {word}' for name, word in zip(columns[2:], alone))})" if len({*alone}) > 1 else ""
+    answer = f"**The paper's main claim is {words[first.word]}{each}.**"
+    answer += f" Paired comparisons with the baselines on {seeds} fresh seeds:"
     return answer, pd.DataFrame(lines, columns=columns), means

@@ -23,7 +23,6 @@ from dtcl_core.terminal import STOPPED, interrupts_held, steady_output, stop_req
 if TYPE_CHECKING:
     import pandas as pd
 
-
 HERE = Path(__file__).resolve().parent
 
 
