@@ -201,6 +201,6 @@ def headline(first: Verdict, second: Verdict) -> tuple[str, pd.DataFrame, str]:
     answer = f"The paper's main claim {words[first.word]}"
     if len({*alone}) > 1:
         answer = f"As a whole the main claim {words[first.word]}: it {alone[0]} for {short[0]} and {alone[1]} for {short[1]}"
-    compared = f"Paired comparisons with each baseline on {seeds} fresh seeds, which took no part in the selection:"
+    compared = f"Both against each baseline, paired by seed, on {seeds} fresh seeds (not used for selection):"
     limits = (f"{100 - 5 / len(each):.2f} %" for each in (first.contrasts, domain))
     return f"**{answer}.** {compared}", pd.DataFrame(lines, columns=["accuracy", *short]), MEANS.format(*limits)

@@ -67,7 +67,7 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
         return 0.775 if run.method == "dw_negatives" and metric == "test_ood" else papers(run, fraction, metric)
 
     said, table, means = claims.headline(*(claims.judged(number, MadeUp(papers)) for number in (1, 2)))
-    assert said.startswith("**The paper's main claim holds.** Paired comparisons with each baseline on 20 fresh seeds,")
+    assert said.startswith("**The paper's main claim holds.** Both against each baseline, paired by seed, on 20 fresh seeds")
     assert list(table) == ["accuracy", "DW Negatives", "DW Pairs"]
     assert table.to_numpy().tolist() == [
         ["unseen colour (Test-OOD)", *["4 won, 0 lost, 0 open"] * 2],
