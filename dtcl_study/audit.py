@@ -57,10 +57,10 @@ def audit(
     fitting = (row for row in order if not exact or (made_here(row, where) and stack_of(row, store)))
     if not (picked := list(islice(fitting, count))):
         raise ValueError(f"{store.rows_path} has no whole stack{short} made by this code, on such a machine and as many threads.")
-    stacks: dict[str, list[Row]] = {}  # by the first row's key: of one stack several may be picked
+    stacks: dict[tuple[str, ...], list[Row]] = {}  # by their keys: of one stack several rows may be picked
     for row in picked:
         members = stack_of(row, store) or [row]
-        stacks[members[0]["key"]] = members
+        stacks[tuple(member["key"] for member in members)] = members
     return retrained([*stacks.values()], where, **options)
 
 

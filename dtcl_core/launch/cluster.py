@@ -124,13 +124,15 @@ def compute(
                     raise ValueError("a worker runs other code than this machine; install the same version everywhere.")
                 present = store.rows({row["key"] for row in rows}) if traces else {}  # see `local.keep`
                 if wanting := [row for row in rows if row["key"] not in present]:
-                    try:  # before the rows that name them
+                    try:  # networks before the rows that name them
                         for name, content in networks.items():
                             write_whole(content, store.encoders_path / name)
+                        store.add(wanting)
                     except OSError as error:
                         warnings.warn(f"trained encoders are not kept: {error}", stacklevel=2)
-                        wanting = [{name: value for name, value in row.items() if name != "encoder"} for row in wanting]
-                    store.add(wanting)
+                        for name in networks:
+                            (store.encoders_path / name).unlink(missing_ok=True)
+                        store.add([{name: value for name, value in row.items() if name != "encoder"} for row in wanting])
                 for trace in traces:
                     store.add_trace(Trace.from_dict(trace))
                 progress.trained_elsewhere(pending.pop(done))

@@ -159,7 +159,7 @@ class Discriminator(Described):
         if bias is not None and len(bias) != self.num_domains:
             rest[-1].append(f"{prefix}num_domains is {self.num_domains}, but what is loaded tells {len(bias)} domains apart.")
             return
-        if "version" in metadata or bias is not None:  # else what is loaded knows no discriminator, and the learned stays
+        if "version" in metadata or bias is not None:  # else nothing was saved at this place, and what was learned stays
             for name in ("temperature_", *self.learned):  # they get the saved shapes, or None
                 saved = state.get(prefix + name)
                 setattr(self, name, None if saved is None else torch.empty_like(saved, device=self._here.device))

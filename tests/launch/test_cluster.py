@@ -150,3 +150,18 @@ def test_networks_that_cannot_be_written_are_named_by_no_row(all_methods, tmp_pa
         cluster.compute(all_methods[:1], store, "cpu", quiet=True)
     (row,) = store.rows().values()
     assert row["status"] == "ok" and "encoder" not in row
+
+
+def test_rows_come_before_networks_where_there_is_no_room_for_both(all_methods, tmp_path, two_workers, monkeypatch):
+    store, add = Store(tmp_path), Store.add
+
+    def no_room(self, rows):
+        if any(store.encoders_path.glob("*")):
+            raise OSError("the disk is full")
+        return add(self, rows)
+
+    monkeypatch.setattr(Store, "add", no_room)
+    with pytest.warns(UserWarning, match="trained encoders are not kept: the disk is full"):
+        cluster.compute(all_methods[:1], store, "cpu", quiet=True)
+    (row,) = store.rows().values()
+    assert "encoder" not in row and not any(store.encoders_path.glob("*"))
