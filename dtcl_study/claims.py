@@ -182,7 +182,7 @@ def judged(number: int, evidence: Evidence | None = None) -> Verdict:
 
 # Claims 1 and 2 in short.
 MAIN = "The paper's main claim: Domain-Weighted (DW) Negatives and DW Pairs beat four baselines on the unseen and on the training colours. The paper adds that both hide the colour."
-MEANS = "*Won*: the 95 % interval of the paired difference lies wholly in the method's favour (of D-Test-ID, the lower is better). *Lost*: the {} interval lies wholly against it (hiding the colour: {}). Intervals for losses are corrected for the {} and {} comparisons, because one loss is enough for *not confirmed*. *Open*: neither. *Confirmed*: all won. *Partly*: none lost, half or more won. A verdict *open*: none lost, fewer won. Hiding the colour leaves Same Domain Negatives out, because the paper itself says that it hides the colour better. Verdicts on one method alone were not preregistered."
+MEANS = "*Won*: the 95 % interval of the paired difference lies wholly in the method's favour (of D-Test-ID, the lower is better). *Lost*: the {} interval lies wholly against it (hiding the colour: {}). Intervals for losses are corrected for the {} and {} comparisons, because one loss is enough for *not confirmed*. *Open*: neither. *Confirmed*: all won. *Partly*: none lost, half or more won. A verdict *open*: none lost, fewer won. Hiding the colour leaves Same Domain Negatives out, because the paper itself says that it hides the colour better. Verdicts on one method alone were not preregistered: they were added after a look at a part of the fresh rows."
 
 
 def headline(first: Verdict, second: Verdict) -> tuple[str, pd.DataFrame, str]:
