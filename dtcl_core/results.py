@@ -187,9 +187,8 @@ class Store:
 
     def check_writable(self) -> None:
         """Raise OSError, naming the folder, unless rows, traces and checkpoints can be written now."""
-        check_writable(self.rows_path, "results")
-        check_writable(self.traces_path, "traces")
-        check_writable(self.checkpoints_path, "checkpoints")
+        for folder, what in ((self.rows_path, "results"), (self.traces_path, "traces"), (self.checkpoints_path, "checkpoints")):
+            check_writable(folder, what)
 
     def add_trace(self, trace: Trace) -> None:
         """Write what a run recorded; a later trace of the same run replaces it. OSError names a file that cannot be written."""

@@ -78,7 +78,6 @@ class Anchors:
             yield Anchors(**{k: t[..., rows, :] if k in ("z", "belief") else t[..., rows] for k, t in given.items()})
 
 
-REDUCTIONS = ("mean", "none")
 Side = TypeVar("Side", Anchors, Candidates)
 
 
@@ -189,7 +188,7 @@ def contrast(
     Raises:
         ValueError: for another reduction.
     """
-    reduction = checked_choice("reduction", reduction, REDUCTIONS)
+    checked_choice("reduction", reduction, ("mean", "none"))
     with torch.autocast(anchors.z.device.type, enabled=False):
         anchors, candidates = _ready(anchors), _ready(candidates)
         again = chunk_size is not None and torch.is_grad_enabled()

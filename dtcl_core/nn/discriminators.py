@@ -18,8 +18,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import logistic
-from ..checks import checked_choice, checked_number
-from ..discriminator import FEATURES
 from ..discriminator import features as seen_of
 from .inputs import check_domains, check_embeddings, check_integers, widened
 from .settings import Described
@@ -51,6 +49,7 @@ class Discriminator(Described):
         temperature_: what logits are divided by; 1 without calibration, None before `fit`.
     """
 
+    _version = 2  # is saved; other modules have 1, so that a discriminator that was not fitted is told from them
     learned: tuple[str, ...] = ()  # what `_fit` returns; buffers, None before `fit`
     settings: tuple[str, ...] = ("num_domains", "calibrate", "seed", "features")
     temperature_: Tensor | None
@@ -58,10 +57,10 @@ class Discriminator(Described):
 
     def __init__(self, num_domains: int, *, calibrate: float = 0.0, seed: int = 0, features: str = "l2"):
         super().__init__()
-        self.num_domains = int(checked_number("num_domains", num_domains, 2, integer=True))
-        self.calibrate = float(checked_number("calibrate", calibrate, 0.0, high=0.9))
-        self.seed = int(checked_number("seed", seed, 0, integer=True))
-        self.features = checked_choice("features", features, FEATURES)
+        self.num_domains = num_domains
+        self.calibrate = calibrate
+        self.seed = seed
+        self.features = features
         for name in ("temperature_", *self.learned):
             self.register_buffer(name, None)
         self.register_buffer("_here", torch.zeros(()), persistent=False)  # on the module's device, before anything is learned
@@ -159,7 +158,7 @@ class Discriminator(Described):
         if bias is not None and len(bias) != self.num_domains:
             rest[-1].append(f"{prefix}num_domains is {self.num_domains}, but what is loaded tells {len(bias)} domains apart.")
             return
-        if "version" in metadata or bias is not None:  # else nothing was saved at this place, and what was learned stays
+        if metadata.get("version") == self._version or bias is not None:  # else another module was saved: nothing changes
             for name in ("temperature_", *self.learned):  # they get the saved shapes, or None
                 saved = state.get(prefix + name)
                 setattr(self, name, None if saved is None else torch.empty_like(saved, device=self._here.device))
@@ -192,7 +191,7 @@ class LinearDiscriminator(Discriminator):
 
     def __init__(self, num_domains: int, *, l2: float = 1.0, calibrate: float = 0.0, seed: int = 0, features: str = "l2"):
         super().__init__(num_domains, calibrate=calibrate, seed=seed, features=features)
-        self.l2 = float(checked_number("l2", l2, 0.0, above=True))
+        self.l2 = l2
 
     def _fit(self, x: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
         model = logistic.fit(x.double(), domains, self.num_domains, self.l2, solver="lbfgs", watched=True)
@@ -226,8 +225,8 @@ class MLPDiscriminator(Discriminator):
         features: str = "l2",
     ):
         super().__init__(num_domains, calibrate=calibrate, seed=seed, features=features)
-        self.hidden = int(checked_number("hidden", hidden, 1, integer=True))
-        self.steps = int(checked_number("steps", steps, 1, integer=True))
+        self.hidden = hidden
+        self.steps = steps
 
     @torch.enable_grad()
     def _fit(self, x: Tensor, domains: Tensor) -> tuple[Tensor, ...]:

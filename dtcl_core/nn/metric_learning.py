@@ -25,7 +25,6 @@ except ImportError as error:
     needed = "pytorch-metric-learning 2 (pip install 'pytorch-metric-learning>=2.5,<3')"
     raise ImportError(f"dtcl_core.nn.metric_learning needs {needed}: {error}.") from error
 
-from ..checks import checked_choice
 from ..losses import anchor_losses, cosine_similarity
 from .candidates import Anchors, Candidates, pairs_of
 from .inputs import INTEGERS, check_domains, check_embeddings, check_integers, widened
@@ -93,7 +92,7 @@ class DomainWeightedLoss(Weighed, BaseMetricLossFunction):
         common_functions.assert_distance_type(self, CosineSimilarity)
         self.weigher = Weigher(tau_beta, tau_min, num_domains, weighting, discriminator, l2, features)
         self.tau_alpha = tau_alpha
-        self.packed = checked_choice("packed", packed, (True, False))
+        self.packed = packed
         self.domains: Tensor | None = None  # of the next call, where it is given none
 
     def get_default_distance(self) -> CosineSimilarity:

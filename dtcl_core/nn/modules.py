@@ -12,8 +12,8 @@ arguments. For embeddings [R, N, k], a tensor [R] has a value for each run. A co
 anew; its schedules must return numbers. Processes learn different temperatures (and weights of a `DomainAdversary`), unless
 `DistributedDataParallel` wraps the loss too, or the gradients are averaged in another way.
 
-**Checks.** Options and inputs that make no sense raise ValueError. A check of inputs reads from the device, which stalls a GPU;
-a compiled loss, or one with ``validate=False``, omits it. A tensor's temperature that is not positive then makes the loss or its
+**Checks.** Options that make no sense raise ValueError when they are set, inputs at the call. A check of inputs reads from the
+device, which stalls a GPU; a compiled loss, or one with ``validate=False``, omits it. A tensor's temperature that is not positive then makes the loss or its
 gradient NaN. An unfavourable batch is no error: an anchor with one positive and no negative has a loss of 0, and where domains
 are unknown or all alike, w_ij = 1 / N_D.
 
@@ -34,16 +34,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..checks import checked_choice, checked_number
 from . import gather as processes
-from .candidates import REDUCTIONS, Anchors, Candidates, Temperatures, across_views, contrast, for_views, within_all
+from .candidates import Anchors, Candidates, Temperatures, across_views, contrast, for_views, within_all
 from .inputs import check_embeddings, check_integers, check_labels, widened
 from .monitor import Seen
 from .queue import NegativeQueue
 from .settings import Setting
 from .weigher import HasPosterior, Weighed, Weigher
 
-NEGATIVES = ("other_view", "both_views")
 Views = Tensor | Sequence[Tensor]
 
 
@@ -58,10 +56,10 @@ class _Contrastive(Weighed):
     def __init__(self, weigher: Weigher | None, gather: bool, chunk_size: int | None, reduction: str, validate: bool):
         super().__init__()
         self.weigher = weigher
-        self.gather = checked_choice("gather", gather, (True, False))
-        self.validate = checked_choice("validate", validate, (True, False))
-        self.reduction = checked_choice("reduction", reduction, REDUCTIONS)
-        self.chunk_size = None if chunk_size is None else int(checked_number("chunk_size", chunk_size, 1, integer=True))
+        self.gather = gather
+        self.validate = validate
+        self.reduction = reduction
+        self.chunk_size = chunk_size
         self._seen: Seen | None = None
 
     @property
@@ -107,8 +105,6 @@ class _Contrastive(Weighed):
         """Raise ValueError for views and domains that make no sense."""
         z0, *others = views
         self._check_given(domains)
-        if self.chunk_size is not None:
-            checked_number("chunk_size", self.chunk_size, 1, integer=True)
         check_embeddings(z0, domains, None if self.weigher is None else self.weigher.num_domains, "z0")
         for i, z in enumerate(others, 1):
             check_embeddings(z, name=f"z{i}")
@@ -151,8 +147,8 @@ class _TwoViews(_Contrastive):
 
     def __init__(self, weigher: Weigher | None, symmetric: bool, negatives: str, queue: NegativeQueue | None, *shared: Any):
         super().__init__(weigher, *shared)
-        self.symmetric = checked_choice("symmetric", symmetric, (True, False))
-        self.negatives = checked_choice("negatives", negatives, NEGATIVES)
+        self.symmetric = symmetric
+        self.negatives = negatives
         self.queue = queue
         self._check_queue(queue)
 
@@ -182,15 +178,14 @@ class _TwoViews(_Contrastive):
         """
         own, queue = queue is None and self.queue is not None, self.queue if queue is None else queue
         views, domains, tau = self._checked(z0, z1, domains, queue=queue, ids=ids)
-        one_pool = checked_choice("negatives", self.negatives, NEGATIVES) == "both_views"
-        twice = checked_choice("symmetric", self.symmetric, (True, False))
+        one_pool = self.negatives == "both_views"
         if len(views) > 2 and not one_pool:
             raise ValueError(f'{len(views)} views make one pool: they need negatives="both_views".')
         ids = None if ids is None else ids.to(z0.device, torch.int64, copy=True)
         if one_pool:
             sides = [within_all(views, processes.rows_of(z0, self.gather), domains, ids, self.gather)]
         else:
-            ways = [(views[1], views[0]), (views[0], views[1])] if twice else [(views[0], views[1])]
+            ways = [(views[1], views[0]), (views[0], views[1])] if self.symmetric else [(views[0], views[1])]
             sides = [across_views(z, other, domains, ids, self.gather, queue) for z, other in ways]
         total = self._contrast(views, domains, tau, sides)
         if own and queue is not None and self.training:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import losses
-from ..checks import checked_choice, checked_number
+from ..checks import checked_number
 from .inputs import check_embeddings, widened
 from .settings import Described, Setting, Tunable
 
@@ -43,13 +43,13 @@ class MMDPenalty(Described):
         validate: bool = True,
     ):
         super().__init__()
-        self.num_domains = int(checked_number("num_domains", num_domains, 2, integer=True))
-        self.unbiased = checked_choice("unbiased", unbiased, (True, False))
+        self.num_domains = num_domains
+        self.unbiased = unbiased
         if not isinstance(bandwidths, (tuple, list)) or not bandwidths:
             raise ValueError(f"bandwidths must be one or more numbers, got {bandwidths!r}.")
         self.bandwidths = tuple(float(checked_number("each of bandwidths", b, 0.0, above=True)) for b in bandwidths)
-        self.normalize = checked_choice("normalize", normalize, (True, False))
-        self.validate = checked_choice("validate", validate, (True, False))
+        self.normalize = normalize
+        self.validate = validate
 
     def forward(self, z: Tensor, domains: Tensor) -> Tensor:
         """The penalty of embeddings z [N, k] and domains int [N]; unless `unbiased`, at least 0 up to rounding.
@@ -94,11 +94,11 @@ class DomainAdversary(Tunable):
         validate: bool = True,
     ):
         super().__init__()
-        self.num_domains = int(checked_number("num_domains", num_domains, 2, integer=True))
+        self.num_domains = num_domains
         self.lambda_ = lambda_
-        self.schedule = checked_choice("schedule", schedule, ("constant", "ganin"))
-        self.normalize = checked_choice("normalize", normalize, (True, False))
-        self.validate = checked_choice("validate", validate, (True, False))
+        self.schedule = schedule
+        self.normalize = normalize
+        self.validate = validate
         self.classifier = nn.Linear(int(checked_number("dim", dim, 1, integer=True)), self.num_domains)
 
     def strength(self, progress: float | Tensor | None) -> float | Tensor:

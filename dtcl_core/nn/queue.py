@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..checks import checked_number
 from . import gather as processes
 from .inputs import check_integers
 from .settings import Described
@@ -36,8 +35,8 @@ class NegativeQueue(Described):
 
     def __init__(self, size: int, dim: int):
         super().__init__()
-        self.size = int(checked_number("size", size, 1, integer=True))
-        self.dim = int(checked_number("dim", dim, 1, integer=True))
+        self.size = size
+        self.dim = dim
         self.register_buffer("z", torch.zeros(self.size, self.dim))
         self.register_buffer("domains", torch.full((self.size,), -1))
         self.register_buffer("filled", torch.zeros(self.size, dtype=torch.bool))

@@ -1,4 +1,4 @@
-"""Settings that may change as training goes on: numbers, tensors (learned or not) and schedules, read at each call.
+"""Options, and settings that may change as training goes on: numbers, tensors (learned or not) and schedules, read at each call.
 
 A compiled module reads numbers from tensors and asks schedules outside of its graph: a new value does not compile it anew.
 """
@@ -8,29 +8,58 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ..checks import checked_number
+from ..checks import checked_choice, checked_number
+from ..discriminator import FEATURES
 from .inputs import outside_vmap
 
 Setting = float | Tensor | Callable[[], float | Tensor]  # the last is a schedule, or a module that gives a tensor
-NAMES = ("tau", "tau_alpha", "tau_beta", "tau_min", "lambda_")
 MAY_BE_ZERO = ("tau_beta", "lambda_")
+NAMES = {name: partial(checked_number, above=name not in MAY_BE_ZERO) for name in ("tau", "tau_alpha", "tau_min", *MAY_BE_ZERO)}
 _by_number: weakref.WeakValueDictionary[int, Tunable] = weakref.WeakValueDictionary()  # what a compiled graph looks up
 
 
-def setting(name: str, value: Any) -> float:
-    """A number as a setting of `NAMES`; ValueError if it is none, or out of range."""
-    return float(checked_number(name, value, 0.0, above=name not in MAY_BE_ZERO))
+def _discriminator(name: str, given: Any) -> Any:
+    if given is not None and (isinstance(given, type) or not callable(getattr(given, "predict_proba", None))):
+        raise ValueError(f"{name} must be an object with predict_proba(z), got {given!r}.")
+    return given
+
+
+SWITCH, COUNT = partial(checked_choice, accepted=(True, False)), partial(checked_number, low=1, integer=True)
+OPTIONS: dict[str, Callable[[str, Any], Any]] = {  # of any module here, and how a value is checked when it is set, at any time
+    **dict.fromkeys(("symmetric", "gather", "validate", "normalize", "unbiased", "packed"), SWITCH),
+    **dict.fromkeys(("size", "dim", "hidden", "steps"), COUNT),
+    "chunk_size": lambda name, value: None if value is None else COUNT(name, value),
+    "reduction": partial(checked_choice, accepted=("mean", "none")),
+    "negatives": partial(checked_choice, accepted=("other_view", "both_views")),
+    "weighting": partial(checked_choice, accepted=("negatives", "pairs")),
+    "schedule": partial(checked_choice, accepted=("constant", "ganin")),
+    "features": partial(checked_choice, accepted=FEATURES),
+    "num_domains": partial(checked_number, low=2, integer=True),
+    "seed": partial(checked_number, integer=True),
+    "calibrate": partial(checked_number, high=0.9),
+    "l2": partial(checked_number, above=True),
+    "discriminator": _discriminator,
+}
 
 
 class Described(nn.Module):
-    """A module that prints its attributes named in `settings`."""
+    """A module that prints its attributes named in `settings`, and checks those of `OPTIONS`."""
 
     settings: tuple[str, ...] = ()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, OPTIONS[name](name, value) if name in OPTIONS and self.has_setting(name) else value)
+
+    @classmethod
+    def has_setting(cls, name: str) -> bool:
+        """Whether the class, or one that it extends, names it in `settings`."""
+        return any(name in getattr(kind, "settings", ()) for kind in cls.__mro__)
 
     def extra_repr(self) -> str:
         """The settings, as `print(module)` shows them."""
@@ -57,9 +86,9 @@ class Tunable(Described):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in NAMES:
-            if not any(name in getattr(kind, "settings", ()) for kind in type(self).__mro__):
+            if not self.has_setting(name):
                 raise AttributeError(f"{type(self).__name__} has no {name}; a subclass names its own in `settings`.")
-            value = value if isinstance(value, Tensor) or callable(value) else setting(name, value)
+            value = value if isinstance(value, Tensor) or callable(value) else NAMES[name](name, value)
             for kind in (self._parameters, self._buffers, self._modules, self._kept):
                 kind.pop(name, None)
             if not isinstance(value, (Tensor, nn.Module)):
@@ -85,7 +114,7 @@ class Tunable(Described):
         value = getattr(self, name)
         value = value if isinstance(value, Tensor) or not callable(value) else value()
         if not isinstance(value, Tensor):
-            return value if compiling else setting(name, value)
+            return value if compiling else NAMES[name](name, value)
         accepted = (value >= 0 if name in MAY_BE_ZERO else value > 0) & value.isfinite()
         if not validate or compiling:
             value = value.where(accepted, torch.nan)

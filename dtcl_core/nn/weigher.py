@@ -11,16 +11,13 @@ import torch
 from torch import Tensor
 
 from .. import logistic
-from ..checks import checked_choice, checked_number
-from ..discriminator import FEATURES, Fitted
+from ..discriminator import Fitted
 from ..discriminator import features as seen_of
 from . import fitting
 from . import gather as processes
 from .candidates import Anchors, Candidates, Temperatures
 from .inputs import outside_vmap, widened
 from .settings import Setting, Tunable
-
-WEIGHTINGS = ("negatives", "pairs")
 
 
 class HasPosterior(typing.Protocol):
@@ -64,22 +61,10 @@ class Weigher(Tunable):
         self.tau_beta = tau_beta
         self.tau_min = tau_min
         self.num_domains = num_domains
-        self.weighting = checked_choice("weighting", weighting, WEIGHTINGS)
+        self.weighting = weighting
         self.l2 = l2
-        self.features = checked_choice("features", features, FEATURES)
+        self.features = features
         self.discriminator = discriminator
-        self._check_discriminator()
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "num_domains":
-            value = int(checked_number(name, value, 2, integer=True))
-        super().__setattr__(name, float(checked_number(name, value, 0.0, above=True)) if name == "l2" else value)
-
-    def _check_discriminator(self) -> None:
-        """Raise ValueError unless the discriminator, which may be set at any time, has predict_proba."""
-        given = self.discriminator
-        if given is not None and (isinstance(given, type) or not callable(getattr(given, "predict_proba", None))):
-            raise ValueError(f"discriminator must be an object with predict_proba(z), got {given!r}.")
 
     @property
     def needs_domains(self) -> bool:
@@ -98,7 +83,6 @@ class Weigher(Tunable):
         domains are equally likely: w_ij = 1 / N_D.
         """
         if self.discriminator is not None:
-            self._check_discriminator()
             return self.discriminator
         assert domains is not None
         z, domains = widened(z.detach()), domains.long()
@@ -145,7 +129,7 @@ class Weigher(Tunable):
         if checked and gather and candidates.is_negative is None:  # a queue is each process's own
             processes.check_same(posterior[:64], "the discriminator")
         candidates = replace(candidates, posterior=posterior)
-        if checked_choice("weighting", self.weighting, WEIGHTINGS) == "pairs":
+        if self.weighting == "pairs":
             return replace(anchors, belief=self.posterior(known, anchors.z, gather, checked)), candidates
         assert anchors.domains is not None
         domains = anchors.domains.expand(anchors.z.shape[:-1])[..., None]

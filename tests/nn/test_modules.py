@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from dtcl_core import discriminator, losses
 from dtcl_core.losses import cosine_similarity
 from dtcl_core.nn.candidates import Anchors, Candidates, Temperatures, contrast
-from dtcl_core.nn.discriminators import LinearDiscriminator
+from dtcl_core.nn.discriminators import LinearDiscriminator, MLPDiscriminator
 from dtcl_core.nn.modules import (
     DomainWeightedInfoNCELoss,
     DomainWeightedSupConLoss,
@@ -20,6 +20,7 @@ from dtcl_core.nn.modules import (
 )
 from dtcl_core.nn.penalties import DomainAdversary, MMDPenalty
 from dtcl_core.nn.queue import NegativeQueue
+from dtcl_core.nn.settings import OPTIONS
 
 N, K, D = 24, 6, 3
 
@@ -463,21 +464,20 @@ def test_the_figures_of_a_batch_do_not_follow_what_comes_later(batch):
 
 
 @pytest.mark.parametrize(
-    ("name", "accepted"),
-    [("weighting", "'negatives', 'pairs'"), ("reduction", "'mean', 'none'"), ("negatives", "'other_view', 'both_views'"),
-     ("symmetric", "True, False")],
+    "module",
+    [InfoNCELoss(), DomainWeightedInfoNCELoss(num_domains=D), SupConLoss(), DomainWeightedSupConLoss(num_domains=D), MMDPenalty(D),
+     DomainAdversary(K, D), LinearDiscriminator(D), MLPDiscriminator(D), NegativeQueue(4, K)],
+    ids=lambda module: type(module).__name__,
 )  # fmt: skip
-@pytest.mark.parametrize("validate", [True, False])
-def test_an_unknown_word_that_is_set_later_is_refused_at_the_call(batch, name, accepted, validate):
-    z0, z1, domains = batch
-    loss_fns = [DomainWeightedInfoNCELoss(num_domains=D, validate=validate)]
-    loss_fns += [DomainWeightedSupConLoss(num_domains=D, validate=validate)] if name not in ("negatives", "symmetric") else []
-    loss_fns += [InfoNCELoss(validate=validate)] if name != "weighting" else []
-    loss_fns += [InfoNCELoss(negatives="both_views", validate=validate)] if name == "symmetric" else []
-    for loss_fn in loss_fns:
-        setattr(loss_fn, name, "both")
-        with pytest.raises(ValueError, match=f"{name} must be one of {accepted}, got 'both'"):
-            loss_fn(z0, z1, domains, *([domains] if isinstance(loss_fn, DomainWeightedSupConLoss) else []))
+def test_a_wrong_option_is_refused_when_it_is_set(module):
+    options = [name for name in OPTIONS if hasattr(module, name)]
+    assert options
+    for name in options:
+        before = getattr(module, name)
+        with pytest.raises(ValueError, match=f"{name} must be .*, got 'both'"):
+            setattr(module, name, "both")
+        assert getattr(module, name) is before
+        setattr(module, name, before)
 
 
 # --- mistakes -----------------------------------------------------------------------------------------------------------
