@@ -91,11 +91,6 @@ def test_fields_added_later_orphan_no_stored_row():
             assert run(**told, protocol=LaterProtocol(**protocol)).key == key
 
 
-def test_a_run_survives_json():
-    run = Run("mmd", 0.1, lambda_=0.5, protocol=Protocol(channels=(8, 8, 8), nested_labels=False))
-    assert Run.from_dict(json.loads(json.dumps(run.to_dict()))) == run
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -140,11 +135,6 @@ def test_a_bad_run_is_refused(options, message):
 def test_a_bad_protocol_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
         Protocol(**options)
-
-
-def test_an_unknown_field_is_refused():
-    with pytest.raises(TypeError, match="temperature"):
-        Protocol(temperature=0.1)
 
 
 def test_a_field_missing_in_a_row_is_read_as_it_was_not_as_the_default(monkeypatch):

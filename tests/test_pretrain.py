@@ -240,20 +240,6 @@ def test_a_row_that_two_machines_trained_says_so(tiny, tmp_path, monkeypatch):
     assert pretrain.train([run], "cpu").machine == {**here, "trunk": None}
 
 
-def test_too_little_memory_does_not_condemn_a_sound_checkpoint(tiny, tmp_path, monkeypatch):
-    checkpoint = tmp_path / "stack.pt"
-    pretrain.train([Run(protocol=tiny)], "cpu", checkpoint=checkpoint)
-    before = checkpoint.read_bytes()
-
-    def none_left(*_, **__):
-        raise torch.OutOfMemoryError("none left")
-
-    monkeypatch.setattr(torch, "load", none_left)
-    with pytest.raises(torch.OutOfMemoryError):
-        pretrain.train([Run(protocol=tiny)], "cpu", checkpoint=checkpoint)
-    assert checkpoint.read_bytes() == before
-
-
 def test_images_are_embedded_as_many_at_once_as_fit(all_methods, monkeypatch):
     stack, forward, seen = pretrain.Stack(all_methods, "cpu"), Encoder.forward, []
     expected = stack.embed("train")
@@ -373,8 +359,9 @@ def test_embeddings_of_a_split_do_not_depend_on_the_other_runs(all_methods):
 
 @pytest.mark.parametrize(
     "change",
-    [{"machine": "x"}, {"optimizers": [5]}, {"encoder": [1]}, {"seconds": "a"}, {"epoch": 99, "losses": [None] * 99}],
-)
+    [{"machine": "x"}, {"optimizers": [5]}, {"encoder": [1]}, {"seconds": "a"}, {"epoch": 99, "losses": [None] * 99},
+     {"sources": "other"}, {"keys": ["other"]}],
+)  # fmt: skip
 def test_a_sound_file_of_odd_content_is_named_and_training_starts_anew(tiny, tmp_path, change):
     run, path = Run(tau_alpha=0.2, protocol=tiny), tmp_path / "c.pt"
     stack = pretrain.Stack([run], "cpu")
@@ -412,6 +399,7 @@ PARTS = {
     "no temperatures": (("temperatures",), "it holds no temperatures"),
     "an epoch's temperatures": (("temperatures", 0), "it holds no temperatures, or not those of each epoch"),
     "no keys": (("keys",), "it belongs to other runs"),
+    "no sources": (("sources",), "written by other code"),
     "no precision": (("precision",), "it was trained in None"),
 }
 
@@ -460,30 +448,26 @@ def test_training_goes_on_where_no_checkpoint_can_be_written(tiny, tmp_path, mon
     assert "Then training goes on without it." in said and "Then rows come next" in said
 
 
-@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), PermissionError(13, "denied"), MemoryError()])
-def test_a_checkpoint_that_cannot_be_read_now_is_kept(tiny, tmp_path, monkeypatch, error):
+@pytest.mark.parametrize(
+    ("where", "name", "error"),
+    [*((pretrain, "read_checkpoint", error) for error in (OSError(5, "Input/output error"), PermissionError(13, "denied"), MemoryError())),
+     (torch, "load", torch.OutOfMemoryError("none left"))],
+)  # fmt: skip
+def test_a_checkpoint_that_cannot_be_read_now_is_kept(tiny, tmp_path, monkeypatch, where, name, error):
     path = tmp_path / "c.pt"
     stack = pretrain.Stack([Run(protocol=tiny)], "cpu")
     stack.train_epoch()
     write_checkpoint(stack.state(), path)
     whole = path.read_bytes()
 
-    def unreadable(*_):
+    def unreadable(*_, **__):
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(pretrain, "read_checkpoint", unreadable)
+        patch.setattr(where, name, unreadable)
         with pytest.raises(type(error)):
             pretrain.train(stack.runs, "cpu", checkpoint=path)
     assert path.read_bytes() == whole
-
-
-def test_a_checkpoint_of_other_code_or_runs_is_not_used(tiny, tmp_path):
-    checkpoint, state = tmp_path / "stack.pt", pretrain.Stack([Run(protocol=tiny)], "cpu").state()
-    for change, message in [({"sources": "other"}, "other code"), ({"keys": ["other"]}, "other runs")]:
-        pretrain.write_checkpoint({**state, **change}, checkpoint)
-        with pytest.warns(UserWarning, match=f"stack.pt is not usable .*{message}"):
-            pretrain.train([Run(protocol=tiny)], "cpu", checkpoint=checkpoint)
 
 
 def test_a_symmetric_loss_swaps_posteriors_with_views():
@@ -539,15 +523,11 @@ def first_steps(runs, device, count=3):
     return torch.stack(losses), stack.embed("test_id").cpu()
 
 
-def agree(runs, device):
-    (cpu_losses, cpu_z), (losses, z) = first_steps(runs, "cpu"), first_steps(runs, device)
-    torch.testing.assert_close(losses, cpu_losses, rtol=5e-3, atol=1e-4)
-    assert torch.nn.functional.cosine_similarity(z, cpu_z, dim=-1).mean() > 0.999
-
-
 @needs_gpu
 def test_cpu_and_gpu_agree_over_a_few_steps(all_methods):
-    agree(all_methods, "cuda")
+    (cpu_losses, cpu_z), (losses, z) = first_steps(all_methods, "cpu"), first_steps(all_methods, "cuda")
+    torch.testing.assert_close(losses, cpu_losses, rtol=5e-3, atol=1e-4)
+    assert torch.nn.functional.cosine_similarity(z, cpu_z, dim=-1).mean() > 0.999
 
 
 @needs_gpu

@@ -44,13 +44,6 @@ def test_missing_names_each_run_once(store):
     assert store.missing(runs) == [Run(seed=1), Run(seed=2)]
 
 
-def test_a_torn_last_line_costs_that_line_only(store):
-    path = store.add([row(Run(seed=s)) for s in range(3)])
-    path.write_text(path.read_text()[:-40])
-    with pytest.warns(UserWarning, match=rf"{path.name}, line 3 is left out"):
-        assert store.rows().keys() == {Run(seed=s).key for s in (0, 1)}
-
-
 @pytest.fixture
 def checked(monkeypatch):
     """The keys of the lines that were parsed and checked."""
@@ -254,12 +247,8 @@ def test_two_writers_lose_nothing(tmp_path):
         writer.join()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert store_keys(tmp_path) == {Run(seed=s).key for s in range(30)}
+        assert set(Store(tmp_path).rows()) == {Run(seed=s).key for s in range(30)}
     assert not list((tmp_path / "rows").glob("*.tmp"))
-
-
-def store_keys(path):
-    return set(Store(path).rows())
 
 
 def test_a_row_that_lies_is_not_added(store):
@@ -268,12 +257,6 @@ def test_a_row_that_lies_is_not_added(store):
     with pytest.raises(ValueError, match="does not follow from its configuration"):
         store.add([wrong])
     assert not list(store.rows_path.glob("*")) if store.rows_path.exists() else True
-
-
-def test_lines_are_json_and_hold_the_whole_configuration(store):
-    path = store.add([row()])
-    (line,) = path.read_text().splitlines()
-    assert Run.from_dict(json.loads(line)["run"]) == Run(protocol=Protocol(epochs=1))
 
 
 def test_the_hash_of_the_code_follows_statements_not_words():

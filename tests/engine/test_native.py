@@ -432,19 +432,6 @@ def test_two_processes_that_compile_at_once_end_with_one_file(copying, fresh, tm
     assert said == [str(path) for path in fresh.iterdir()] * 2 and Path(said[0]).read_bytes() == copying.read_bytes()
 
 
-@needs_native
-def test_a_library_that_was_damaged_works_again(fresh, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.delenv("XDG_CACHE_HOME")
-        whole, _ = native.compiled(WIDTHS)
-    monkeypatch.setenv("CXX", compiler(tmp_path, COPIES.format(folder=tmp_path, library=whole)))
-    path, _ = native.compiled(WIDTHS)
-    with path.open("r+b") as file:
-        file.truncate(path.stat().st_size // 2)
-    seen = native.load(WIDTHS).masks(torch.tensor([[1, 2]]), 3, 100)[0]
-    assert len(units_of(seen)) == 48 and calls(tmp_path) == 2
-
-
 def test_jittered_images_are_those_of_augment(library):
     """Every order of the four operations, colours with ties between channels, black backgrounds, and the border."""
     count = 240

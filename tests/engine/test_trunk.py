@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_native import needs_native, not_switched  # noqa: F401
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -21,23 +22,6 @@ from dtcl_core.methods import METHODS
 
 SAME = {"derandomize": True, "database": None, "deadline": None}  # the same examples at every call
 WIDTHS = [(16, 32), (32, 16, 48), (16, 16, 16, 16)]
-
-
-def why_not() -> str:
-    """Why the trunk cannot run here; empty if it can."""
-    try:
-        native.load(WIDTHS[0])
-    except native.Unavailable as reason:
-        return str(reason)
-    return ""
-
-
-needs_native = pytest.mark.skipif(bool(why_not()), reason=f"native code cannot run here: {why_not()}")
-
-
-@pytest.fixture(autouse=True)
-def not_switched(monkeypatch):
-    monkeypatch.delenv(native.SWITCH, raising=False)
 
 
 @pytest.fixture(autouse=True)

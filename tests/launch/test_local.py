@@ -145,27 +145,7 @@ def test_an_interrupted_compute_goes_on_to_the_same_rows(all_methods, tmp_path):
         assert stopped.rows()[key]["metrics"] == row["metrics"]
 
 
-def test_a_stack_that_does_not_fit_is_halved_and_nothing_is_lost(all_methods, tmp_path, monkeypatch):
-    tried, train = [], pretrain.train
-
-    def small_memory(members, *arguments, **options):
-        tried.append(len(members))
-        if len(members) > 3:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return train(members, *arguments, **options)
-
-    monkeypatch.setattr(pretrain, "train", small_memory)
-    store = Store(tmp_path)
-    with pytest.warns(UserWarning, match="a stack of .* runs does not fit into memory; it is halved"):
-        assert local.compute(all_methods, store, "cpu", stack_size=12, quiet=True) == len(all_methods)
-    assert store.rows().keys() == {r.key for r in all_methods}
-    assert max(tried) > 3 and sum(n for n in tried if n <= 3) == len(all_methods)  # each trained once
-    monkeypatch.setattr(pretrain, "train", lambda *_, **__: (_ for _ in ()).throw(torch.OutOfMemoryError("none left")))
-    with pytest.raises(ValueError, match="one run does not fit into the device's memory"):
-        local.compute([Run(protocol=all_methods[0].protocol, seed=99)], store, "cpu", quiet=True)
-
-
-def test_a_stack_that_does_not_fit_leaves_those_of_another_shape_alone(tiny, tmp_path, monkeypatch):
+def test_a_stack_that_does_not_fit_is_halved_and_those_of_another_shape_are_left_alone(tiny, tmp_path, monkeypatch):
     wide, tried, train = replace(tiny, channels=(16, 16)), [], pretrain.train
 
     def small_memory(members, *arguments, **options):
@@ -177,9 +157,13 @@ def test_a_stack_that_does_not_fit_leaves_those_of_another_shape_alone(tiny, tmp
 
     monkeypatch.setattr(pretrain, "train", small_memory)
     runs = [Run(tau_alpha=tau, protocol=protocol) for tau in (0.1, 0.2, 0.3, 0.4) for protocol in (tiny, wide)]
-    with pytest.warns(UserWarning, match="halved"):
-        assert local.compute(runs, Store(tmp_path), "cpu", quiet=True) == 8
-    assert sorted(tried) == [(False, 4), *[(True, 1)] * 4, (True, 2), (True, 4)]
+    store = Store(tmp_path)
+    with pytest.warns(UserWarning, match="a stack of .* runs does not fit into memory; it is halved"):
+        assert local.compute(runs, store, "cpu", quiet=True) == 8
+    assert sorted(tried) == [(False, 4), *[(True, 1)] * 4, (True, 2), (True, 4)] and store.rows().keys() == {r.key for r in runs}
+    monkeypatch.setattr(pretrain, "train", lambda *_, **__: (_ for _ in ()).throw(torch.OutOfMemoryError("none left")))
+    with pytest.raises(ValueError, match="one run does not fit into the device's memory"):
+        local.compute([Run(protocol=tiny, seed=99)], store, "cpu", quiet=True)
 
 
 def test_each_shape_has_stacks_of_its_own_size(monkeypatch):

@@ -27,7 +27,6 @@ from dtcl_core import (
     SameDomainInfoNCELoss,
     SupConLoss,
     embed_in_chunks,
-    losses,
 )
 
 N, K, D = 24, 6, 3
@@ -62,25 +61,6 @@ def test_the_adversary_asks_for_no_longer_embeddings(batch):
     torch.testing.assert_close(adversary(10 * z0, domains), term)
     raw = DomainAdversary(K, D, normalize=False).double()
     assert not torch.isclose(raw(10 * z0, domains), raw(z0, domains))
-
-
-def test_beside_the_adversary_embeddings_keep_their_length():
-    torch.manual_seed(0)
-    domains = torch.arange(64) % 2
-    x = torch.randn(64, 8) + 2 * F.one_hot(domains, 8)
-    longest = {}
-    for normalize in (True, False):
-        torch.manual_seed(1)
-        net, adversary = nn.Linear(8, 8), DomainAdversary(8, 2, lambda_=5.0, normalize=normalize)
-        optimizer = torch.optim.SGD([*net.parameters(), *adversary.parameters()], lr=0.1)
-        for _ in range(200):
-            z0, z1 = (net(x + 0.1 * torch.randn_like(x)) for _ in range(2))
-            loss = InfoNCELoss(0.5)(z0, z1) + adversary(torch.cat([z0, z1]), torch.cat([domains, domains]))
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        longest[normalize] = net(x).norm(dim=-1).mean().item()
-    assert longest[False] > 2 * longest[True], longest
 
 
 @pytest.mark.parametrize("scale", [0.01, 10.0])
@@ -186,7 +166,7 @@ def test_a_batch_of_one_domain_gives_the_plain_loss(batch):
         def make_loss(validate, weighting=weighting):
             return DomainWeightedInfoNCELoss(0.2, 0.3, num_domains=D, weighting=weighting, validate=validate)
 
-        for one in (domains * 0 + 1, domains * 0 - 1):
+        for one in (domains * 0 + 1, domains * 0, domains * 0 - 1):
             torch.testing.assert_close(every_way(make_loss, z0, z1, one), InfoNCELoss(0.2)(z0, z1))
         with pytest.warns(UserWarning, match="holds no two known domains"):
             make_loss(True)(z0, z1, domains * 0)
@@ -302,15 +282,6 @@ def test_a_saved_state_is_made_of_tensors():
     assert all(isinstance(value, torch.Tensor) for value in loss_fn.state_dict().values())
 
 
-def test_a_loss_shows_all_its_settings():
-    told = repr(DomainWeightedInfoNCELoss(0.2, 0.3, num_domains=D, discriminator=LinearDiscriminator(D)))
-    for setting in ("tau_alpha=0.2", "tau_beta=0.3", "tau_min=0.01", "num_domains=3", "weighting='negatives'", "l2=1.0",
-                    "features='l2'", "negatives='other_view'", "queue=None", "symmetric=False", "gather=False",
-                    "chunk_size=None", "reduction='mean'", "validate=True", "LinearDiscriminator(num_domains=3"):  # fmt: skip
-        assert setting in told, setting
-    assert "normalize=True" in repr(DomainAdversary(K, D)) and "validate=True" in repr(MMDPenalty(D))
-
-
 def test_the_first_call_does_not_load_the_compiler():
     code = (
         "import sys, torch; from dtcl_core import DomainWeightedInfoNCELoss; z = torch.randn(8, 4, requires_grad=True)\n"
@@ -377,16 +348,6 @@ def test_the_last_calls_figures_are_those_of_its_pairs(batch, chunk_size):
     pairs = DomainWeightedInfoNCELoss(num_domains=D, weighting="pairs", discriminator=known)
     pairs(z0, z1)
     assert pairs.last["tau_within"] != pairs.last["tau_within"], "no domain is known"
-
-
-def test_the_losses_are_the_formula_with_the_masks_of_their_candidates(batch):
-    """One formula: `info_nce` with positives named gives what the modules give."""
-    z0, z1, _ = batch
-    z, other = torch.cat([z0, z1]), ~torch.eye(2 * N, dtype=torch.bool)
-    labels = torch.arange(N) % 4
-    alike = torch.cat([labels, labels])[:, None] == torch.cat([labels, labels])
-    ours = losses.info_nce(z, z, 0.2, positive=alike & other, admitted=other)
-    torch.testing.assert_close(SupConLoss(0.2)(z0, z1, labels), ours)
 
 
 # --- large batches ---------------------------------------------------------------------------------------------------------------------
@@ -476,16 +437,5 @@ def test_every_option_compiles_without_a_graph_break(batch, options, kind):
         z = z0.clone().requires_grad_()
         loss = call(z, z1, domains)
         found.append((loss.detach(), torch.autograd.grad(loss.sum(), z)[0]))
-    for eager, fast in zip(*found):
-        torch.testing.assert_close(fast, eager)
-
-
-def test_the_supervised_loss_compiles_without_a_graph_break(batch):
-    z0, z1, domains = batch
-    loss_fn, found = DomainWeightedSupConLoss(num_domains=D), []
-    for call in (loss_fn, torch.compile(loss_fn, fullgraph=True, backend="aot_eager")):
-        z = z0.clone().requires_grad_()
-        loss = call(z, z1, torch.arange(N) % 4, domains)
-        found.append((loss.detach(), torch.autograd.grad(loss, z)[0]))
     for eager, fast in zip(*found):
         torch.testing.assert_close(fast, eager)

@@ -154,16 +154,6 @@ def test_self_supervision_takes_the_domains_that_are_set(batch):
     torch.testing.assert_close(SelfSupervisedLoss(loss_fn, symmetric=False)(z[:N], z[N:]), expected)
 
 
-def test_the_weighers_settings_can_be_set_on_the_loss(batch):
-    z, labels, domains = batch
-    loss = loss_of()
-    loss.tau_beta = 0.0
-    assert loss.weigher.tau_beta == loss.tau_beta == 0.0
-    torch.testing.assert_close(
-        loss(z, labels, domains=domains), DomainWeightedLoss(0.2, 0.0, num_domains=D)(z, labels, domains=domains)
-    )
-
-
 def test_mistakes_are_answered_by_one_sentence(batch):
     z, labels, domains = batch
     for call, message in (

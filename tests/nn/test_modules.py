@@ -100,18 +100,6 @@ def test_no_gradient_reaches_a_discriminator_of_the_users(batch):
     assert z0.grad is not None and all(p.grad is None for p in own.parameters())
 
 
-@pytest.mark.parametrize(
-    ("weighted", "plain"),
-    [
-        (DomainWeightedInfoNCELoss(0.2, 0.0, num_domains=D), InfoNCELoss(0.2)),
-        (DomainWeightedInfoNCELoss(0.2, 0.0, num_domains=D, weighting="pairs", chunk_size=5), InfoNCELoss(0.2)),
-    ],
-)
-def test_without_tau_beta_it_is_info_nce(batch, weighted, plain):
-    z0, z1, domains = batch
-    assert_same(weighted(z0, z1, domains), plain(z0, z1, domains), z0, z1)
-
-
 def test_leading_dimensions_are_independent_runs(batch):
     z0, z1, domains = batch
     stacked = torch.stack([z0, z1]), torch.stack([z1, z0])
@@ -497,20 +485,6 @@ class Answering:
         return self.answer
 
 
-class Fixed:
-    """A discriminator that always says the same."""
-
-    def __init__(self, posterior):
-        self.predict_proba = lambda z: posterior
-
-
-def changed(loss, **options):
-    """A loss whose options are set after it was made."""
-    for name, value in options.items():
-        setattr(loss, name, value)
-    return loss
-
-
 def test_views_of_different_precision_below_float32_are_widened():
     assert torch.equal(InfoNCELoss()(Z.bfloat16(), Z), InfoNCELoss()(Z.bfloat16().float(), Z))
 
@@ -528,19 +502,12 @@ def test_a_loss_made_for_no_device_compiles_like_any_other():
         (lambda: WEIGHTED(Z, Z), r"DomainWeightedInfoNCELoss needs domains: call loss\(z0, z1, domains\)"),
         (lambda: WEIGHTED(Z, Z, DOMAINS[:5]), r"domains must be integers \[6\], one an example"),
         (lambda: WEIGHTED(Z, Z, DOMAINS.float()), "domains must be integers"),
-        (lambda: WEIGHTED(Z, Z, DOMAINS + 1), r"domains must be in 0 \.\.\. 1, or negative where not known, got 1 \.\.\. 2"),
         (lambda: WEIGHTED(Z, HOLED, DOMAINS), "z1 holds NaN or infinite values"),
         (lambda: WEIGHTED(HOLED, Z, DOMAINS), "z0 holds NaN or infinite values"),
         (lambda: WEIGHTED(Z.long(), Z.long(), DOMAINS), "z0 must be floating embeddings"),
         (lambda: InfoNCELoss()(Z[:1], Z[:1]), "a batch of 1 has no negatives to contrast with"),
-        (lambda: SupConLoss()(Z[:1], Z[:1], DOMAINS[:1]), "a batch of 1 has no negatives"),
         (lambda: InfoNCELoss(0.0), "tau must be a number > 0, got 0.0"),
         (lambda: InfoNCELoss(chunk_size=0), "chunk_size must be an integer >= 1, got 0"),
-        (lambda: DomainWeightedInfoNCELoss(-0.1, num_domains=2), "tau_alpha must be a number > 0, got -0.1"),
-        (lambda: DomainWeightedInfoNCELoss(0.1, -1.0, num_domains=2), "tau_beta must be a number >= 0, got -1.0"),
-        (lambda: DomainWeightedInfoNCELoss(tau_min=0.0, num_domains=2), "tau_min must be a number > 0, got 0.0"),
-        (lambda: DomainWeightedInfoNCELoss(num_domains=1), "num_domains must be an integer >= 2, got 1"),
-        (lambda: DomainWeightedInfoNCELoss(num_domains=2, weighting="both"), "weighting must be one of 'negatives', 'pairs'"),
         (lambda: SupConLoss()(Z, Z, DOMAINS.float()), "labels must be integers"),
         (lambda: DomainWeightedSupConLoss(num_domains=2)(Z, Z, DOMAINS), r"call loss\(z0, z1, labels, domains\)"),
         (lambda: WEIGHTED(Z[:0], Z[:0], DOMAINS[:0]), "z0 must be floating embeddings"),
@@ -551,26 +518,19 @@ def test_a_loss_made_for_no_device_compiles_like_any_other():
         (lambda: NegativeQueue(3, 4).push(HOLED, DOMAINS), r"z holds NaN or infinite values \(as torch.float32\); they would stay"),
         (lambda: DomainWeightedInfoNCELoss(num_domains=3, discriminator=LinearDiscriminator(2).fit(Z, DOMAINS))(Z, Z, DOMAINS),
          r"predict_proba of the discriminator must return \[6, 3\], got \[6, 2\]"),
-        (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=Fixed(torch.full((1, 2), 0.5)))(Z, Z, DOMAINS),
+        (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=Answering(torch.full((1, 2), 0.5)))(Z, Z, DOMAINS),
          r"must return \[6, 2\], got \[1, 2\]"),
         (lambda: InfoNCELoss(torch.full((6,), 0.1))(Z, Z), r"tau has shape \(6,\), but a temperature is a number, or one a run: \(\)"),
         (lambda: DomainWeightedInfoNCELoss(0.1, torch.full((3,), 0.1), num_domains=2)(Z[None], Z[None], DOMAINS),
          r"tau_beta has shape \(3,\), .* one a run: \(1,\)"),
         (lambda: InfoNCELoss()(Z[:, :0], Z[:, :0]), "z0 must be floating embeddings"),
-        (lambda: changed(DomainWeightedInfoNCELoss(num_domains=2), l2=0)(Z, Z, DOMAINS), "l2 must be a number > 0, got 0"),
-        (lambda: changed(InfoNCELoss(), chunk_size=-3)(Z, Z), "chunk_size must be an integer >= 1, got -3"),
-        (lambda: MMDPenalty(2)(Z, DOMAINS + 1), r"domains must be in 0 \.\.\. 1"),
         (lambda: DomainAdversary(4, 2)(HOLED, DOMAINS), "z holds NaN"),
-        (lambda: DomainAdversary(4, 2, schedule="linear"), "schedule must be one of 'constant', 'ganin'"),
         (lambda: InfoNCELoss(10**400), "tau must be a number > 0, got a number of more than thirty digits"),
         (lambda: contrast(Anchors(Z, DOMAINS), Candidates(Z, DOMAINS), Temperatures(0.1), reduction="sum"),
          "reduction must be one of 'mean', 'none', got 'sum'"),
-        (lambda: InfoNCELoss(symmetric="no"), "symmetric must be one of True, False, got 'no'"),
-        (lambda: InfoNCELoss(gather=1), "gather must be one of True, False, got 1"),
         (lambda: InfoNCELoss()(Z.numpy(), Z.numpy()), "z0 must be a tensor, got ndarray"),
         (lambda: WEIGHTED(Z, Z, DOMAINS.tolist()), r"domains must be a tensor of integers, got list\."),
         (lambda: WEIGHTED(Z, Z, ["a", "b"] * 3), r"integers \(number names once, for all data\), got list"),
-        (lambda: changed(DomainWeightedInfoNCELoss(num_domains=2), num_domains=0), "num_domains must be an integer >= 2, got 0"),
         (lambda: SupConLoss()(Z, Z, None), "labels must be a tensor of integers, got NoneType"),
         (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=3), r"an object with predict_proba\(z\), got 3"),
         (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=LinearDiscriminator), r"must be an object with predict_proba"),
@@ -600,7 +560,6 @@ def test_a_loss_made_for_no_device_compiles_like_any_other():
         (lambda: DomainAdversary(4, 2)(Z, None), "domains must be a tensor of integers, got NoneType"),
         (lambda: DomainAdversary(5, 2)(Z, DOMAINS), r"z must have 5 dimensions, got \(6, 4\)"),
         (lambda: DomainAdversary(4, 2)(Z, DOMAINS, progress=-5), "progress must be a number >= 0 and <= 1, got -5"),
-        (lambda: DomainAdversary(4, 2)(Z, DOMAINS, progress=float("nan")), "progress must be a number"),
         (lambda: NegativeQueue(3, 4).push(Z, DOMAINS + 0.7), r"domains must be integers \[6\], one an example, got torch.float32"),
         (lambda: NegativeQueue(3, 4).push(Z[:, :3], DOMAINS), r"z must be \[N, 4\], got \(6, 3\)"),
         (lambda: NegativeQueue(3, 4).push(Z, DOMAINS[:3]), r"domains must be integers \[6\], one an example, got torch.int64 \(3,\)"),
