@@ -16,30 +16,19 @@ import torch
 
 from .config import Run
 from .encoder import Encoder
-from .files import content_hash, write_whole
+from .files import content_hash
 
 KEYS = "keys"
 
 
-def write(encoder: Encoder, runs: Sequence[Run], folder: Path) -> dict[str, str]:
-    """Write a stack's networks, whole or not at all.
-
-    Args:
-        encoder: the stack's R networks.
-        runs: its runs, in order.
-        folder: where.
-
-    Returns:
-        What a row says of it: the file's name.
-    """
+def packed(encoder: Encoder, runs: Sequence[Run]) -> tuple[str, bytes]:
+    """The name and the content of the file of a stack's R networks, whose runs are given in order."""
     arrays = {name: value.detach().float().cpu().numpy() for name, value in encoder.state_dict().items()}
     memory = io.BytesIO()
     arrays[KEYS] = np.array([run.training.key for run in runs])
     np.savez(memory, **arrays)
     content = memory.getvalue()
-    target = folder / f"{content_hash(content, 24)}.npz"
-    write_whole(content, target)
-    return {"file": target.name}
+    return f"{content_hash(content, 24)}.npz", content
 
 
 def read(row: dict[str, Any], folder: Path) -> Encoder:

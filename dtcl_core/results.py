@@ -170,8 +170,13 @@ class Store:
         self.checkpoints_path = self.path / ".checkpoints"
         self.conflicts: dict[str, tuple[str, ...]] = {}
 
-    def add(self, rows: Sequence[dict[str, Any]]) -> Path:
+    def add(self, rows: Sequence[dict[str, Any]], networks: Mapping[str, bytes] = MappingProxyType({})) -> Path:
         """Write rows as one new shard, whole or not at all; returns its path.
+
+        Args:
+            rows: at least one.
+            networks: files of `encoder_files` that they name, written before them. A warning says if these cannot be written;
+                the rows then name none.
 
         Raises:
             ValueError: for a row that `check_row` refuses.
@@ -182,7 +187,17 @@ class Store:
         told = [{**row, "digest": digest(row)} for row in rows]
         text = "".join(json.dumps(row, sort_keys=True, allow_nan=False) + "\n" for row in told)
         target = self.rows_path / shard_name(text)
-        write_whole(text, target)
+        try:
+            for name, content in networks.items():
+                write_whole(content, self.encoders_path / name)
+            write_whole(text, target)
+        except OSError as error:
+            if not networks:
+                raise
+            warnings.warn(f"trained encoders are not kept: {error}", stacklevel=3)
+            for name in networks:
+                (self.encoders_path / name).unlink(missing_ok=True)
+            return self.add([{name: value for name, value in row.items() if name != "encoder"} for row in rows])
         return target
 
     def check_writable(self) -> None:

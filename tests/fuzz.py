@@ -33,6 +33,7 @@ from faults import add_line, code
 
 from dtcl_core import encoder_files, pretrain
 from dtcl_core.config import Protocol, Run
+from dtcl_core.files import write_whole
 from dtcl_core.launch import local
 from dtcl_core.results import Store
 
@@ -211,7 +212,8 @@ def kill_while_it_writes_networks(store: Store, rng: random.Random, folder: Path
     def write() -> None:
         with torch.no_grad():
             encoder.weight += 1e-3
-        encoder_files.write(encoder, [run], target)
+        name, content = encoder_files.packed(encoder, [run])
+        write_whole(content, target / name)
 
     killed(write, rng, 0.3)
     for path in target.glob("*.npz"):

@@ -19,7 +19,9 @@ def written(tiny, tmp_path):
     """Two runs, their networks, and what a row tells of the file."""
     runs = [Run(seed=seed, protocol=tiny) for seed in range(2)]
     encoder = Encoder([0, 1], tiny)
-    return runs, encoder, encoder_files.write(encoder, runs, tmp_path), tmp_path
+    name, content = encoder_files.packed(encoder, runs)
+    (tmp_path / name).write_bytes(content)
+    return runs, encoder, {"file": name}, tmp_path
 
 
 def row_of(run: Run, entry: dict) -> dict:

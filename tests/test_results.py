@@ -34,6 +34,29 @@ def test_what_is_added_is_read_back(store):
     assert frame.tau_alpha.unique() == [0.1] and frame.tau_beta.isna().all()
 
 
+@pytest.mark.parametrize("full", ["encoders", "rows"])
+def test_rows_come_before_networks_where_there_is_no_room_for_both(store, monkeypatch, full):
+    real, named = results.write_whole, {**row(Run()), "encoder": {"file": "n.npz", "place": 0}}
+
+    def no_room(content, path):
+        if path.parent.name == full and (full == "encoders" or any(store.encoders_path.iterdir())):
+            raise OSError("the disk is full")
+        real(content, path)
+
+    store.add([named], {"n.npz": b"weights"})
+    assert "encoder" in store.rows()[Run().key] and (store.encoders_path / "n.npz").read_bytes() == b"weights"
+    (store.encoders_path / "n.npz").unlink()
+    monkeypatch.setattr(results, "write_whole", no_room)
+    with pytest.warns(UserWarning, match="trained encoders are not kept: the disk is full"):
+        added = store.add([named], {"n.npz": b"weights"})
+    (kept,) = store.shard(added.name)
+    assert "encoder" not in kept and not any(store.encoders_path.iterdir())
+    store.encoders_path.joinpath("other").touch()
+    if full == "rows":
+        with pytest.raises(OSError, match="the disk is full"):
+            store.add([named])
+
+
 def test_an_empty_store_gives_an_empty_frame(store):
     assert results.load(store.path).empty and list(results.load(store.path).columns) == list(results.COLUMNS)
 

@@ -13,7 +13,6 @@ import os
 import shutil
 import socket
 import tempfile
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ import torch
 from ..config import Run
 from ..engine.device import check_device_name, resolve_precision
 from ..engine.provenance import SOURCES
-from ..files import content_hash, write_whole
+from ..files import content_hash
 from ..pretrain import Interrupted
 from ..results import Store
 from ..traces import Trace
@@ -115,6 +114,7 @@ def compute(
     try:
         while pending:
             for done in ray.wait(list(pending), timeout=POLL_SECONDS)[0]:
+                members = pending.pop(done)  # first: Ray may abort where a task is cancelled that is done
                 try:
                     rows, traces, networks = ray.get(done)
                 except ray.exceptions.RayError as error:
@@ -124,18 +124,10 @@ def compute(
                     raise ValueError("a worker runs other code than this machine; install the same version everywhere.")
                 present = store.rows({row["key"] for row in rows}) if traces else {}  # see `local.keep`
                 if wanting := [row for row in rows if row["key"] not in present]:
-                    try:  # networks before the rows that name them
-                        for name, content in networks.items():
-                            write_whole(content, store.encoders_path / name)
-                        store.add(wanting)
-                    except OSError as error:
-                        warnings.warn(f"trained encoders are not kept: {error}", stacklevel=2)
-                        for name in networks:
-                            (store.encoders_path / name).unlink(missing_ok=True)
-                        store.add([{name: value for name, value in row.items() if name != "encoder"} for row in wanting])
+                    store.add(wanting, networks)
                 for trace in traces:
                     store.add_trace(Trace.from_dict(trace))
-                progress.trained_elsewhere(pending.pop(done))
+                progress.trained_elsewhere(members)
             if pending and should_stop():
                 raise Interrupted
     finally:

@@ -182,14 +182,14 @@ def train_stack(
 
 
 def make_rows(
-    stack: Stack, draws: dict[str, Draws], runs: Sequence[Run] | None = None, encoder: dict[str, str] | None = None
+    stack: Stack, draws: dict[str, Draws], runs: Sequence[Run] | None = None, networks: str | None = None
 ) -> list[dict[str, Any]]:
     """Rows of a trained stack.
 
     Args:
         draws: what `evaluate.measure` returned; kept of runs with more than one draw of labels.
         runs: those that rows are made of; None: the stack's.
-        encoder: what `encoder_files.write` returned.
+        networks: the name of the file of its networks, if they are kept.
     """
     provenance = {
         **stack.machine,
@@ -207,30 +207,20 @@ def make_rows(
         row |= {"status": "ok" if finished else "diverged", "provenance": dict(provenance)}
         if run.protocol.label_draws > 1:
             row["draws"] = draws[run.key]
-        if encoder is not None:
-            row["encoder"] = {**encoder, "place": place[run.training]}
+        if networks is not None:
+            row["encoder"] = {"file": networks, "place": place[run.training]}
         rows.append(row)
     return rows
 
 
 def keep(stack: Stack, members: Sequence[Run], store: Store, record: bool) -> None:
-    """Evaluate a trained stack and store its networks, rows and traces; on a full disk, rows without networks."""
+    """Evaluate a trained stack and store its networks, rows and traces."""
     present = store.rows({run.key for run in members}) if record else {}  # a run may lack its trace only: its row stays as it is
     wanting = [run for run in members if run.key not in present]
     if wanting:
         draws = evaluate.measure(stack, wanting)
-        try:
-            kept = encoder_files.write(stack.encoder, stack.runs, store.encoders_path)
-        except OSError as error:
-            warnings.warn(f"trained encoders are not kept: {error}", stacklevel=3)
-            kept = None
-        try:
-            store.add(make_rows(stack, draws, wanting, kept))
-        except OSError:
-            if kept is None:
-                raise
-            (store.encoders_path / kept["file"]).unlink(missing_ok=True)
-            store.add(make_rows(stack, draws, wanting))
+        name, networks = encoder_files.packed(stack.encoder, stack.runs)
+        store.add(make_rows(stack, draws, wanting, name), {name: networks})
     if record:
         traces = {trace.key: trace for trace in stack.traces()}
         for run in members:

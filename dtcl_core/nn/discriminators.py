@@ -49,7 +49,6 @@ class Discriminator(Described):
         temperature_: what logits are divided by; 1 without calibration, None before `fit`.
     """
 
-    _version = 2  # is saved; other modules have 1, so that a discriminator that was not fitted is told from them
     learned: tuple[str, ...] = ()  # what `_fit` returns; buffers, None before `fit`
     settings: tuple[str, ...] = ("num_domains", "calibrate", "seed", "features")
     temperature_: Tensor | None
@@ -154,14 +153,14 @@ class Discriminator(Described):
         return (predicted == domains)[domains >= 0].double().mean().item()
 
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, metadata: dict[str, Any], *rest: Any) -> None:
-        bias = state.get(prefix + self.learned[-1])
-        if bias is not None and len(bias) != self.num_domains:
-            rest[-1].append(f"{prefix}num_domains is {self.num_domains}, but what is loaded tells {len(bias)} domains apart.")
-            return
-        if metadata.get("version") == self._version or bias is not None:  # else another module was saved: nothing changes
-            for name in ("temperature_", *self.learned):  # they get the saved shapes, or None
-                saved = state.get(prefix + name)
-                setattr(self, name, None if saved is None else torch.empty_like(saved, device=self._here.device))
+        names = ("temperature_", *self.learned)
+        saved = {name: state[prefix + name] for name in names if prefix + name in state}
+        if len(saved) == len(names) or metadata.get("version") == self._version:  # else another module was saved here
+            if names[-1] in saved and len(bias := saved[names[-1]]) != self.num_domains:
+                rest[-1].append(f"{prefix}num_domains is {self.num_domains}, but what is loaded tells {len(bias)} domains apart.")
+                return
+            for name in names:  # they get the saved shapes, or None
+                setattr(self, name, torch.empty_like(saved[name], device=self._here.device) if name in saved else None)
         super()._load_from_state_dict(state, prefix, metadata, *rest)
 
     def _fit(self, x: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
@@ -186,6 +185,7 @@ class LinearDiscriminator(Discriminator):
     tensor([0, 1])
     """
 
+    _version = 101  # no other module's: it is saved, and tells a discriminator that is not fitted from them
     learned = ("weight", "bias")
     settings = (*Discriminator.settings, "l2")
 
@@ -211,6 +211,7 @@ class MLPDiscriminator(Discriminator):
         steps: of Adam, at least 1.
     """
 
+    _version = 102
     learned = ("mean", "spread", "weight0", "bias0", "weight1", "bias1")
     settings = (*Discriminator.settings, "hidden", "steps")
 

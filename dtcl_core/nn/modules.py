@@ -133,7 +133,7 @@ class _Contrastive(Weighed):
         for anchors, candidates in sides:
             if weigher is not None:
                 anchors, candidates = weigher.weighed(anchors, candidates, known, self.gather, self.validate)
-                if not torch.compiler.is_compiling():
+                if not torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active():
                     self._seen = Seen.of(anchors, candidates, tau)
             inputs = (anchors, candidates, tau, self.chunk_size)
             each.append(contrast(*inputs, own_domain=self.own_domain, reduction=self.reduction))
@@ -177,6 +177,7 @@ class _TwoViews(_Contrastive):
                 without a queue, a temperature that is not positive, or more than two views without ``negatives="both_views"``.
         """
         own, queue = queue is None and self.queue is not None, self.queue if queue is None else queue
+        self._check_queue(queue)
         views, domains, tau = self._checked(z0, z1, domains, queue=queue, ids=ids)
         one_pool = self.negatives == "both_views"
         if len(views) > 2 and not one_pool:
@@ -194,7 +195,6 @@ class _TwoViews(_Contrastive):
 
     def _check(self, views: list[Tensor], domains: Tensor | None, queue: Any, ids: Any) -> None:
         """Raise ValueError for inputs that make no sense."""
-        self._check_queue(queue)
         self._check_views(views, domains, queue)
         if queue is not None and queue.dim != views[0].shape[-1]:
             raise ValueError(f"the queue holds embeddings of {queue.dim} dimensions, z0 has {views[0].shape[-1]}.")

@@ -45,9 +45,7 @@ class MMDPenalty(Described):
         super().__init__()
         self.num_domains = num_domains
         self.unbiased = unbiased
-        if not isinstance(bandwidths, (tuple, list)) or not bandwidths:
-            raise ValueError(f"bandwidths must be one or more numbers, got {bandwidths!r}.")
-        self.bandwidths = tuple(float(checked_number("each of bandwidths", b, 0.0, above=True)) for b in bandwidths)
+        self.bandwidths = bandwidths
         self.normalize = normalize
         self.validate = validate
 

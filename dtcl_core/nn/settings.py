@@ -30,6 +30,12 @@ def _discriminator(name: str, given: Any) -> Any:
     return given
 
 
+def _bandwidths(name: str, given: Any) -> tuple[float, ...]:
+    if not isinstance(given, (tuple, list)) or not given:
+        raise ValueError(f"{name} must be one or more numbers, got {given!r}.")
+    return tuple(checked_number(f"each of {name}", each, above=True) for each in given)
+
+
 SWITCH, COUNT = partial(checked_choice, accepted=(True, False)), partial(checked_number, low=1, integer=True)
 OPTIONS: dict[str, Callable[[str, Any], Any]] = {  # of any module here, and how a value is checked when it is set, at any time
     **dict.fromkeys(("symmetric", "gather", "validate", "normalize", "unbiased", "packed"), SWITCH),
@@ -45,6 +51,7 @@ OPTIONS: dict[str, Callable[[str, Any], Any]] = {  # of any module here, and how
     "calibrate": partial(checked_number, high=0.9),
     "l2": partial(checked_number, above=True),
     "discriminator": _discriminator,
+    "bandwidths": _bandwidths,
 }
 
 
@@ -54,7 +61,11 @@ class Described(nn.Module):
     settings: tuple[str, ...] = ()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        super().__setattr__(name, OPTIONS[name](name, value) if name in OPTIONS and self.has_setting(name) else value)
+        if name in OPTIONS and self.has_setting(name):
+            value = OPTIONS[name](name, value)
+            if not isinstance(value, nn.Module):
+                self._modules.pop(name, None)  # `nn.Module` would refuse it in the place of a module
+        super().__setattr__(name, value)
 
     @classmethod
     def has_setting(cls, name: str) -> bool:

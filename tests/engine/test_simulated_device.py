@@ -160,7 +160,7 @@ def test_rows_are_stored_as_from_any_device(all_methods, tmp_path):
     store, runs = Store(tmp_path), all_methods[:4]
     with (
         Simulation() as simulation,
-        simulation.waiting_in(*SET_UP, *EVALUATION, *CHECKPOINTS, "encoder_files.write"),
+        simulation.waiting_in(*SET_UP, *EVALUATION, *CHECKPOINTS, "encoder_files.packed"),
     ):
         assert local.compute(runs, store, simulated.KIND, quiet=True) == len(runs)
     rows = store.rows()

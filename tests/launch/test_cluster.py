@@ -138,30 +138,3 @@ def test_rows_of_other_code_are_refused(all_methods, tmp_path, two_workers, monk
     with pytest.raises(ValueError, match="a worker runs other code than this machine"):
         cluster.compute(all_methods[:1], Store(tmp_path), "cpu", quiet=True)
     assert not Store(tmp_path).rows()
-
-
-def test_networks_that_cannot_be_written_are_named_by_no_row(all_methods, tmp_path, two_workers, monkeypatch):
-    def full(content, path):
-        raise OSError("the disk is full")
-
-    monkeypatch.setattr(cluster, "write_whole", full)
-    store = Store(tmp_path)
-    with pytest.warns(UserWarning, match="trained encoders are not kept: the disk is full"):
-        cluster.compute(all_methods[:1], store, "cpu", quiet=True)
-    (row,) = store.rows().values()
-    assert row["status"] == "ok" and "encoder" not in row
-
-
-def test_rows_come_before_networks_where_there_is_no_room_for_both(all_methods, tmp_path, two_workers, monkeypatch):
-    store, add = Store(tmp_path), Store.add
-
-    def no_room(self, rows):
-        if any(store.encoders_path.glob("*")):
-            raise OSError("the disk is full")
-        return add(self, rows)
-
-    monkeypatch.setattr(Store, "add", no_room)
-    with pytest.warns(UserWarning, match="trained encoders are not kept: the disk is full"):
-        cluster.compute(all_methods[:1], store, "cpu", quiet=True)
-    (row,) = store.rows().values()
-    assert "encoder" not in row and not any(store.encoders_path.glob("*"))

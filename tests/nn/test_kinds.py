@@ -502,6 +502,7 @@ def test_vmap_works_without_validation_and_is_refused_with_it(batch, name):
     loss_fn = made(name, validate=False, **how)
     alone = torch.stack([called(name, loss_fn, a, b, domains, labels) for a, b in zip(stacked, other)])
     torch.testing.assert_close(over(loss_fn), alone)
+    copy.deepcopy(loss_fn)  # holds no tensor of inside the transform
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -26,6 +26,7 @@ from dtcl_core import (
     NegativeQueue,
     SameDomainInfoNCELoss,
     SupConLoss,
+    discriminator,
     embed_in_chunks,
 )
 
@@ -92,6 +93,13 @@ def test_a_temperature_that_is_set_later_counts(batch):
         setattr(weighted, name, value)
         assert getattr(weighted, name) == value
     assert weighted(z0, z1, domains) == DomainWeightedInfoNCELoss(num_domains=D, **later)(z0, z1, domains)
+    weighted.discriminator = None
+    weighted.discriminator = plain = discriminator.fit(z0.detach(), domains, D)  # where a module was
+    assert weighted.discriminator is plain
+    queued = InfoNCELoss(queue=NegativeQueue(4, K), validate=False)
+    queued.negatives = "both_views"
+    with pytest.raises(ValueError, match="has no use for it"):
+        queued(z0, z1)
 
 
 def test_a_module_gives_a_temperature_once_a_call(batch):
@@ -268,8 +276,13 @@ def test_a_saved_loss_brings_back_its_discriminator_and_its_queue(batch, kind):
     whole, encoder = nn.ModuleDict({"encoder": nn.Linear(2, K), "loss": trained}), nn.ModuleDict({"encoder": nn.Linear(2, K)})
     whole.load_state_dict(encoder.state_dict(), strict=False)
     assert trained.discriminator.fitted, "what is loaded knows no discriminator"
-    other = nn.ModuleDict({"loss": nn.ModuleDict({"weigher": nn.ModuleDict({"discriminator": nn.Identity()})})})
-    whole.load_state_dict(other.state_dict(), strict=False)
+    for other in (
+        nn.Identity(),
+        nn.InstanceNorm1d(K),
+        LinearDiscriminator(D) if kind is MLPDiscriminator else MLPDiscriminator(D),
+    ):
+        there = nn.ModuleDict({"loss": nn.ModuleDict({"weigher": nn.ModuleDict({"discriminator": other})})})
+        whole.load_state_dict(there.state_dict(), strict=False)
     assert trained.discriminator.fitted, "another module lay at the discriminator's place"
     elsewhere = make_loss().to("meta")
     elsewhere.load_state_dict(trained.state_dict())

@@ -8,6 +8,7 @@ from dtcl_core.config import Protocol, Run
 from dtcl_core.data import ColoredDigits
 from dtcl_core.encoder import Encoder
 from dtcl_core.engine.streams import Streams, stream_of
+from dtcl_core.files import write_whole
 from dtcl_core.results import Store
 from dtcl_study import embeddings
 
@@ -63,9 +64,11 @@ def test_distances_are_those_of_the_embedding_as_probes_see_it():
 
 def test_kept_are_the_runs_of_one_configuration_whose_files_are_here(tmp_path, monkeypatch):
     store, lost, run, again, other, ill = Store(tmp_path), run_of(), run_of(4), run_of(5), run_of(4, sigma=25.0), run_of(6)
-    entries = {r: encoder_files.write(Encoder([r.seed], r.protocol), [r], store.encoders_path) for r in (run, again, other, ill)}
-    entries[lost] = {"file": "gone.npz"}
-    rows = {r.key: {"key": r.key, "run": r.to_dict(), "encoder": {**e, "place": 0}, "status": "ok"} for r, e in entries.items()}
+    files = {r: encoder_files.packed(Encoder([r.seed], r.protocol), [r]) for r in (run, again, other, ill)}
+    for name, content in files.values():
+        write_whole(content, store.encoders_path / name)
+    told = {r: {"file": name, "place": 0} for r, (name, _) in files.items()} | {lost: {"file": "gone.npz", "place": 0}}
+    rows = {r.key: {"key": r.key, "run": r.to_dict(), "encoder": entry, "status": "ok"} for r, entry in told.items()}
     rows[ill.key]["status"] = "diverged"
     monkeypatch.setattr(Store, "rows", lambda self: rows)
     found = embeddings.kept([lost, ill, run, other, run, again], store)
