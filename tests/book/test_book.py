@@ -61,11 +61,6 @@ def text_of(cell):
     return "".join(part for part in parts if not part.startswith("<Figure"))
 
 
-def test_the_contents_list_every_chapter():
-    parts = yaml.safe_load((ROOT / "book/_toc.yml").read_text())["parts"]
-    assert {path.stem for path in CHAPTERS} <= {chapter["file"] for part in parts for chapter in part["chapters"]}
-
-
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda p: p.stem)
 def test_every_chapter_has_outputs_to_compare_and_neither_images_nor_html(path):
     found = cells(path)
@@ -340,16 +335,6 @@ def test_no_process_reaches_another_machine(tmp_path, monkeypatch, capsys):
     assert text_of(cells(execute(tmp_path / "chapter.ipynb", tmp_path, monkeypatch))[0]).splitlines() == KEPT
 
 
-def test_check_parameters_reads_the_cell_before_the_injected_one():
-    own, injected = "sigma: float = 5.0  # spread\nseeds = 1", "# Parameters\nsigma = 3\n"
-    notebook.check_parameters(["", own, injected, "x = 1"])
-    notebook.check_parameters(["", own, "x = 1"])
-    with pytest.raises(
-        ValueError, match=r"unknown parameter 'sgima' \(did you mean 'sigma'\?\): this chapter takes seeds, sigma"
-    ):
-        notebook.check_parameters(["", own, "# Parameters\nsgima = 3\nseeds = 2\n"])
-
-
 def book_of_one_chapter(folder, source):
     """A book with the project's configuration; returns how to build it."""
     (folder / "book").mkdir()
@@ -454,15 +439,6 @@ def test_the_six_lines_run():
     for block in others:
         exec(block, space)
     assert len(others) == 3 and space["loss_fn"](space["z0"], space["z1"], space["domains"]).isfinite()
-
-
-@pytest.mark.parametrize("page", ["intro", "trust", "execution"])
-def test_the_code_of_a_page_in_markdown_runs(page, monkeypatch):
-    monkeypatch.chdir(ROOT / "book")
-    code = re.findall(r"```\{code-cell\}[^\n]*\n(.*?)```", (ROOT / f"book/{page}.md").read_text(), flags=re.DOTALL)
-    assert code
-    lines = "\n".join(code).splitlines()
-    exec("\n".join(line for line in lines if not line.startswith(":")), {})
 
 
 @pytest.mark.parametrize(

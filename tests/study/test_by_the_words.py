@@ -10,7 +10,7 @@ import whole_study
 from dtcl_core.results import Store
 from dtcl_study import claims, selection
 from dtcl_study.experiments import OOD, PROPOSED, REGISTRY
-from dtcl_study.study import Evidence
+from dtcl_study.study import Evidence, Study
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -50,6 +50,8 @@ def test_every_verdict_on_networks_follows_from_the_words(tmp_path, monkeypatch)
     for ours in selection.select(evidence.grid.complete).itertuples():
         numbers = [None if value != value else value for value in (ours.tau_alpha, ours.tau_beta, ours.lambda_)]
         assert by_the_words.selected(rows, ours.method)[2:5] == tuple(numbers)
+    monkeypatch.setattr(Study, "complete_seeds", 4)
+    assert {claims.judged(number, evidence).word for number in (7, 8, 10, 11, 14)} == {claims.NOT_YET}, "five seeds are asked for"
 
 
 def test_committed_rows_say_what_the_words_make_of_them(monkeypatch):

@@ -3,7 +3,6 @@
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,8 +10,7 @@ import pytest
 from made_up import frame
 
 from dtcl_core.config import Run
-from dtcl_core.traces import BINS, Trace
-from dtcl_study import claims, contrasts, reported, selection, study
+from dtcl_study import claims, contrasts, reported, study
 from dtcl_study.claims import CLAIMS, Contrast
 from dtcl_study.compare import Interval
 from dtcl_study.experiments import ORACLE, PROPOSED
@@ -189,57 +187,6 @@ def test_a_trend_is_both_methods_on_the_same_side(ends, word):
     assert claims.no_trend([Contrast("", Interval((a + b) / 2, a, b, 5), "open") for a, b in ends]) == word
 
 
-class MadeUpGrid(MadeUp):
-    """A grid of five seeds, on which Test accuracies are a function of method and temperature."""
-
-    @cached_property
-    def grid(self):
-        runs = [Run(m, tau, seed=s, **more) for m, more in (
-            ("standard", {}), ("same_domain", {}), ("mmd", {"lambda_": 1.0}), ("dann", {"lambda_": 1.0}),
-            ("dw_negatives", {"tau_beta": 0.5}), ("dw_pairs", {"tau_beta": 0.5}),
-        ) for tau in (0.05, 0.1, 0.2) for s in range(5)]  # fmt: skip
-        found = frame(runs, lambda run, f, metric: self.accuracy(run, f, metric) + 0.003 * NOISE[int(run.key, 16) % 1000])
-
-        class Grid:
-            complete_seeds = 5
-            complete = found
-            chosen = selection.select(found)
-
-        return Grid()
-
-
-def of_the_grid(run, fraction, metric):
-    good = run.method in PROPOSED
-    if metric == "validation":  # validation prefers the highest temperature, Test-OOD the lowest
-        return 0.5 + run.tau_alpha
-    short = 0.02 if run.method == "standard" else 0.2
-    return (0.9 if good else 0.8) - short * (run.tau_alpha - 0.05) / 0.15
-
-
-def test_a_grid_is_judged_when_it_has_five_seeds():
-    evidence = MadeUpGrid(of_the_grid)
-    evidence.grid.complete_seeds = 4
-    assert {claims.judged(n, evidence).word for n in (7, 8, 14)} == {claims.NOT_YET}
-
-
-def traced(first, last, tau_alpha=0.125):
-    """Temperatures of same-domain pairs that move from one to another in fifty epochs."""
-    low, high = tau_alpha - 0.05, tau_alpha + 0.05
-    counts = np.zeros((50, 2, BINS), dtype=int)
-    for epoch, tau in enumerate(np.linspace(first, last, 50)):
-        counts[epoch, :, min(int((tau - low) / (high - low) * BINS), BINS - 1)] = 10
-    return Trace("a", np.zeros(50), low, high, counts)
-
-
-@pytest.mark.parametrize(("first", "last", "word"), [(0.08, 0.125, "holds"), (0.125, 0.08, "fails")])
-def test_temperatures_start_low_and_converge(first, last, word):
-    evidence = MadeUp(papers)
-    evidence.traces, evidence.grid = [traced(first + 0.001 * i, last) for i in range(5)], SimpleNamespace(complete_seeds=5)
-    assert claims.judged(11, evidence).word == word
-    evidence.grid.complete_seeds = 4
-    assert claims.judged(11, evidence).word == claims.NOT_YET, "the grid's seeds count too"
-
-
 def test_fresh_rows_are_taken_where_all_of_their_seeds_are_there(monkeypatch):
     """Methods without a discriminator too, of which pandas keeps a missing value."""
     runs = [Run(m, 0.1, sigma=s, seed=seed) for m in ("standard", "same_domain") for s in (25.0, 50.0) for seed in (1100, 1101)]
@@ -256,14 +203,6 @@ def test_fresh_rows_are_taken_where_all_of_their_seeds_are_there(monkeypatch):
     monkeypatch.setattr(study, "Study", Fresh)
     taken = Evidence().fresh
     assert set(zip(taken.method, taken.sigma, taken.seed)) == {(r.method, r.sigma, r.seed) for r in runs if r.sigma == 50}
-
-
-def test_the_exact_claims_need_no_runs(monkeypatch):
-    evidence = Evidence("smoke")
-    monkeypatch.setattr(Evidence, "grid", property(lambda self: pytest.fail("it reads the grid")))
-    twelve = claims.judged(12, evidence)
-    assert twelve.word == "holds" and twelve.contrasts[0].interval.low > 3
-    assert claims.judged(13, evidence).word == "holds"
 
 
 def test_the_claims_are_numbered_and_their_chapters_exist():

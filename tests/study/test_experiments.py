@@ -24,28 +24,13 @@ def test_the_papers_grid_has_the_papers_size():
     assert len(grid) == 7050 and len(keys("sigma_ablation")) == 4750
     assert len(keys("global_vs_batch") - keys("sigma_ablation")) == 2000
     assert len(keys("projector_head") - keys("sigma_ablation")) == 300
+    assert [len(keys(name)) for name in ("projector_head", "weight_outside", "other_temperatures")] == [350, 45, 90]
+    assert len(keys("sigma_ablation", sigma="150,75,25,0", seeds=1)) == 760
 
 
 def test_tables_share_their_runs():
     assert keys("label_fractions") == keys("main_table") == keys("model_selection") < keys("sigma_ablation")
     assert keys("temperature") < keys("main_table") and keys("effective_temperature") < keys("main_table")
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "count"),
-    [
-        ("main_table", {"seeds": 1}, 190),
-        ("main_table", {"seeds": 5}, 950),
-        ("projector_head", {}, 350),
-        ("sigma_ablation", {"sigma": "150,75,25,0", "seeds": 1}, 760),
-        ("sigma_ablation", {"sigma": "150,75,25,0", "seeds": 2}, 1520),
-        ("global_vs_batch", {"sigma": 50}, 800),
-        ("weight_outside", {}, 45),
-        ("other_temperatures", {}, 90),
-    ],
-)
-def test_each_part_of_the_design_has_its_size(name, options, count):
-    assert len(keys(name, **options)) == count
 
 
 def test_the_followed_runs_are_traced_on_the_seeds_of_the_grid_alone():
@@ -162,8 +147,3 @@ def test_every_committed_row_trace_and_encoder_is_asked_for():
     pictured = {run.key for run in REGISTRY["fresh"].runs("paper", seeds=10) if run.sigma == 50 and run.discriminator != "batch"}
     for row in (row for row in rows if row["key"] in pictured):
         assert f"results/encoders/{row['encoder']['file']}" in told, "the networks of the page `why` come with the project"
-
-
-def test_a_run_of_the_paper_is_under_the_default_protocol():
-    assert {run.protocol for run in REGISTRY["sigma_ablation"].runs("paper")} == {Protocol()}
-    assert Run().protocol == Protocol()

@@ -180,19 +180,6 @@ def test_validation_alone_selects_and_again_in_every_resample():
     assert other[0] == found.mean[0, 1, 1]
 
 
-def test_the_choices_written_down_are_those_of_the_committed_rows():
-    rows, stage = Store().rows(), left_open.network_stage()
-    assert left_open.BEST_NETWORKS == two_best(left_open.compare_candidates(left_open.NETWORKS, stage, rows))
-    assert (
-        left_open.TAKEN_NETWORKS == left_open.compare_candidates(left_open.NETWORKS, stage, rows, left_open.BEST_NETWORKS).alike()
-    )
-    weights, stage = left_open.weight_candidates(left_open.TAKEN_NETWORKS), left_open.weight_stage()
-    assert left_open.BEST_WEIGHTS == two_best(left_open.compare_candidates(weights, stage, rows))
-    first = left_open.compare_candidates(weights, stage, rows, left_open.BEST_WEIGHTS).alike()[0]
-    (taken,) = [candidate for candidate in weights if candidate.name == first]
-    assert left_open.CHOSEN == {**left_open.BASE, **taken.changes}
-
-
 def test_what_was_chosen_is_the_default():
     assert Protocol() == Protocol(**left_open.CHOSEN)
 

@@ -19,11 +19,6 @@ def by_table(values):
 VALUES = {(0.05, 0): 0.9, (0.05, 1): 0.5, (0.05, 2): 0.6, (0.1, 0): 0.7, (0.1, 1): 0.8, (0.1, 2): 0.6}
 
 
-def test_the_best_mean_validation_accuracy_selects():
-    chosen = selection.select(frame(standard(), by_table(VALUES)))
-    assert chosen.tau_alpha.tolist() == [0.1] and chosen.validation[0] == pytest.approx(0.7) and chosen.n[0] == 3
-
-
 def test_only_one_percent_of_the_labels_counts():
     def accuracy(run, fraction, metric):
         return 0.6 if fraction == 0.01 and run.tau_alpha == 0.05 else 0.5 if fraction == 0.01 else 0.9 * (run.tau_alpha == 0.1)

@@ -158,12 +158,6 @@ def test_one_baseline_above_is_enough_to_trail_if_it_is_clear_among_sixteen(erro
     assert set(found.verdict) == {word} and all("CL with MMD Penalty" in lead for lead in found["smallest lead"])
 
 
-@pytest.mark.parametrize("number", [0, 10])
-def test_unknown_tables_are_refused(number):
-    with pytest.raises(ValueError, match="Tables 1 to 9"):
-        tables.twin_of(number)
-
-
 def test_a_table_is_plain_text_and_html():
     table = Table(
         pd.DataFrame({"a<b": ["x&y", None], "n": [3, 4], "v": [0.12345, np.nan]}),
