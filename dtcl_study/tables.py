@@ -286,7 +286,7 @@ def leads(rows: pd.DataFrame) -> pd.DataFrame:
                 continue
             word = "leads" if told == {"for"} else "trails" if "against" in told else "open"
             nearest = min(found, key=lambda c: c.interval.mean)
-            text = f"{nearest.interval.text(signed=True)} over {nearest.label}"
+            text = f"{nearest.interval.text(signed=True)}, {nearest.label}"
             lines.append((title(method), SHORT[metric], word, text, min(c.interval.high for c in found)))
     return pd.DataFrame(lines, columns=["method", "accuracy", "verdict", "smallest lead", "smallest upper limit"])
 
