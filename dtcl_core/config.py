@@ -111,7 +111,7 @@ class Protocol(Checked):
     """
 
     # --- data ---------------------------------------------------------------------------------------------------
-    # Paper (appendix E); its main text says 23,100 images, which MNIST's 11,552 threes and fives cannot give.
+    # Paper (appendix E); its main text says 23,100 images, more than the 11,552 threes and fives of MNIST's training file.
     split_sizes: tuple[int, ...] = numbers((6930, 1154, 1154, 2310), low=2, length=4)
     # open, chosen by the rule of `dtcl_study.left_open`: "none" leaves channels outside 0 to 255 as they are; "clip" cuts them;
     # "wrap" casts to uint8, which turns 256 into 0.
@@ -197,7 +197,7 @@ class Protocol(Checked):
     # open: labels drawn at random, each smaller subset part of the larger ones.
     stratified_labels: bool = choice(False, True, probe=False)
     nested_labels: bool = choice(True, False, probe=True)
-    # open: the paper's accuracies at 1 and 10 % stand on one draw of labels, or do not say. Of more draws the mean is the metric.
+    # open: the paper does not say how many draws of labels are behind its accuracies at 1 and 10 %. Of more draws the mean is the metric.
     label_draws: int = number(20, low=1, high=1000, probe=20, as_before=1)
     # open: "label_subset" fits the domain's probe on the labelled images, like the digits' probes; "train" on all.
     domain_probe_data: str = choice("label_subset", "train", probe="train")

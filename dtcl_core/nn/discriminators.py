@@ -174,7 +174,7 @@ class Discriminator(Described):
 
 
 class LinearDiscriminator(Discriminator):
-    """The paper's discriminator: logistic regression, solved to its optimum.
+    """A linear discriminator, as the paper has one: logistic regression, here solved to its optimum.
 
     Args:
         num_domains, calibrate, seed, features: as for `Discriminator`.

@@ -247,7 +247,7 @@ def test_a_chapter_without_any_run_still_renders(path, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("chapter", "told"),
     [
-        ("sigma_ablation", "waits for the fresh seeds"),
+        ("sigma_ablation", "waits for fresh seeds that are not trained yet"),
         ("effective_temperature", "(waits for all 5 seeds of its grid). Recorded: 0 of 5 runs."),
         ("temperature", "(waits for all 5 seeds of its grid). Complete in the grid: 0 of 5 seeds"),
     ],
