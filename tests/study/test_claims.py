@@ -124,7 +124,7 @@ def test_nothing_is_said_before_the_fresh_seeds_are_there():
     for claim in CLAIMS:
         if claim.number in FRESH:
             verdict = claim.judged(evidence)
-            assert (verdict.word, verdict.counts) == (claims.NOT_YET, "waits for the fresh seeds")
+            assert (verdict.word, verdict.counts) == (claims.NOT_YET, "waits for fresh seeds that are not trained yet")
     assert claims.judged(1, evidence).said == "Not judged yet"
 
 
