@@ -75,7 +75,7 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
         ["hiding the colour (D-Test-ID), Same Domain aside", "confirmed", *["3 won"] * 2],
     ]
     assert "the 99.69 % interval lies wholly against" in means
-    assert "(hiding the colour: 99.17 %; the levels are corrected for 16 and 6 comparisons)" in means
+    assert "(hiding the colour: 99.17 %)" in means and "corrected for 16 and 6 comparisons" in means
     verdict = claims.judged(1, MadeUp(partly))
     ood = [c.state for c in verdict.contrasts if c.label.startswith("Test-OOD")]
     assert 4 <= ood.count("for") < 8 and {c.state for c in verdict.contrasts if c.label.startswith("Test-ID")} == {"for"}
