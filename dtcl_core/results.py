@@ -187,15 +187,16 @@ class Store:
         told = [{**row, "digest": digest(row)} for row in rows]
         text = "".join(json.dumps(row, sort_keys=True, allow_nan=False) + "\n" for row in told)
         target = self.rows_path / shard_name(text)
+        new = [name for name in networks if not (self.encoders_path / name).exists()]
         try:
-            for name, content in networks.items():
-                write_whole(content, self.encoders_path / name)
+            for name in new:
+                write_whole(networks[name], self.encoders_path / name)
             write_whole(text, target)
         except OSError as error:
             if not networks:
                 raise
             warnings.warn(f"trained encoders are not kept: {error}", stacklevel=3)
-            for name in networks:
+            for name in new:
                 (self.encoders_path / name).unlink(missing_ok=True)
             return self.add([{name: value for name, value in row.items() if name != "encoder"} for row in rows])
         return target

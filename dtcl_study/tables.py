@@ -267,13 +267,7 @@ def leads(rows: pd.DataFrame) -> pd.DataFrame:
     """What the proposed methods have over the baselines, in a word.
 
     A method leads on an accuracy if its contrasts over all four baselines are for it, trails if one is against it, else it is open.
-
-    Args:
-        rows: of one configuration a method on fresh seeds, at one label fraction.
-
-    Returns:
-        Columns: method, accuracy, verdict, smallest lead (over the best baseline, as text) and smallest upper limit (of a lead over a
-        baseline); empty where a method has fewer than two seeds.
+    `rows` are of one configuration a method on fresh seeds, at one label fraction; with fewer than two seeds the table is empty.
     """
     lines = []
     for metric in (OOD, ID):

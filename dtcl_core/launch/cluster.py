@@ -113,7 +113,7 @@ def compute(
     progress = Progress(stacks, quiet)
     try:
         while pending:
-            for done in ray.wait(list(pending), timeout=POLL_SECONDS)[0]:
+            for done in ray.wait(list(pending), num_returns=len(pending), timeout=POLL_SECONDS)[0]:
                 members = pending.pop(done)  # first: Ray may abort where a task is cancelled that is done
                 try:
                     rows, traces, networks = ray.get(done)

@@ -155,12 +155,15 @@ class Discriminator(Described):
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, metadata: dict[str, Any], *rest: Any) -> None:
         names = ("temperature_", *self.learned)
         saved = {name: state[prefix + name] for name in names if prefix + name in state}
-        if len(saved) == len(names) or metadata.get("version") == self._version:  # else another module was saved here
-            if names[-1] in saved and len(bias := saved[names[-1]]) != self.num_domains:
-                rest[-1].append(f"{prefix}num_domains is {self.num_domains}, but what is loaded tells {len(bias)} domains apart.")
-                return
-            for name in names:  # they get the saved shapes, or None
-                setattr(self, name, torch.empty_like(saved[name], device=self._here.device) if name in saved else None)
+        if len(saved) < len(names) and (saved or metadata.get("version") != self._version):  # of another module: nothing changes
+            rest[1].extend(prefix + name for name in names if getattr(self, name) is not None)  # missing
+            rest[2].extend(key for key in state if key.startswith(prefix))  # unexpected
+            return
+        if saved and len(bias := saved[names[-1]]) != self.num_domains:
+            rest[-1].append(f"{prefix}num_domains is {self.num_domains}, but what is loaded tells {len(bias)} domains apart.")
+            return
+        for name in names:  # they get the saved shapes, or None
+            setattr(self, name, torch.empty_like(saved[name], device=self._here.device) if saved else None)
         super()._load_from_state_dict(state, prefix, metadata, *rest)
 
     def _fit(self, x: Tensor, domains: Tensor) -> tuple[Tensor, ...]:

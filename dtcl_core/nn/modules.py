@@ -12,7 +12,7 @@ arguments. For embeddings [R, N, k], a tensor [R] has a value for each run. A co
 anew; its schedules must return numbers. Processes learn different temperatures (and weights of a `DomainAdversary`), unless
 `DistributedDataParallel` wraps the loss too, or the gradients are averaged in another way.
 
-**Checks.** Options that make no sense raise ValueError when they are set, inputs at the call. A check of inputs reads from the
+**Checks.** Options that make no sense raise ValueError when they are set (sizes cannot change later), inputs at the call. A check of inputs reads from the
 device, which stalls a GPU; a compiled loss, or one with ``validate=False``, omits it. A tensor's temperature that is not positive then makes the loss or its
 gradient NaN. An unfavourable batch is no error: an anchor with one positive and no negative has a loss of 0, and where domains
 are unknown or all alike, w_ij = 1 / N_D.
@@ -177,7 +177,8 @@ class _TwoViews(_Contrastive):
                 without a queue, a temperature that is not positive, or more than two views without ``negatives="both_views"``.
         """
         own, queue = queue is None and self.queue is not None, self.queue if queue is None else queue
-        self._check_queue(queue)
+        if not self.validate:
+            self._check_queue(queue)
         views, domains, tau = self._checked(z0, z1, domains, queue=queue, ids=ids)
         one_pool = self.negatives == "both_views"
         if len(views) > 2 and not one_pool:
@@ -194,7 +195,7 @@ class _TwoViews(_Contrastive):
         return total
 
     def _check(self, views: list[Tensor], domains: Tensor | None, queue: Any, ids: Any) -> None:
-        """Raise ValueError for inputs that make no sense."""
+        self._check_queue(queue)
         self._check_views(views, domains, queue)
         if queue is not None and queue.dim != views[0].shape[-1]:
             raise ValueError(f"the queue holds embeddings of {queue.dim} dimensions, z0 has {views[0].shape[-1]}.")
@@ -332,7 +333,6 @@ class _Supervised(_Contrastive):
         return self._contrast(views, domains, tau, [within_all(views, labels, domains, None, self.gather)])
 
     def _check(self, views: list[Tensor], domains: Tensor | None, labels: Any) -> None:
-        """Raise ValueError for inputs that make no sense."""
         self._check_views(views, domains)
         check_labels(views[0], labels)
 

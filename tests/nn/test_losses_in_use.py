@@ -276,14 +276,12 @@ def test_a_saved_loss_brings_back_its_discriminator_and_its_queue(batch, kind):
     whole, encoder = nn.ModuleDict({"encoder": nn.Linear(2, K), "loss": trained}), nn.ModuleDict({"encoder": nn.Linear(2, K)})
     whole.load_state_dict(encoder.state_dict(), strict=False)
     assert trained.discriminator.fitted, "what is loaded knows no discriminator"
-    for other in (
-        nn.Identity(),
-        nn.InstanceNorm1d(K),
-        LinearDiscriminator(D) if kind is MLPDiscriminator else MLPDiscriminator(D),
-    ):
+    fitted = (LinearDiscriminator if kind is MLPDiscriminator else MLPDiscriminator)(D).fit(z0, domains)
+    before = copy.deepcopy(trained.discriminator.state_dict())
+    for other in (nn.Identity(), nn.InstanceNorm1d(K), nn.Linear(K, D), fitted):
         there = nn.ModuleDict({"loss": nn.ModuleDict({"weigher": nn.ModuleDict({"discriminator": other})})})
         whole.load_state_dict(there.state_dict(), strict=False)
-    assert trained.discriminator.fitted, "another module lay at the discriminator's place"
+    assert str(trained.discriminator.state_dict()) == str(before), "another module lay at the discriminator's place"
     elsewhere = make_loss().to("meta")
     elsewhere.load_state_dict(trained.state_dict())
     assert all(t.device.type == "meta" for t in elsewhere.state_dict().values()), "on the module's device"

@@ -65,14 +65,12 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
         return 0.775 if run.method == "dw_negatives" and metric == "test_ood" else papers(run, fraction, metric)
 
     said, table, means = claims.headline(*(claims.judged(number, MadeUp(papers)) for number in (1, 2)))
-    assert said.startswith(
-        "**The paper's main claim is confirmed.** On 20 fresh seeds (*open*: neither clearly better nor worse):"
-    )
+    assert said.startswith("**The paper's main claim is confirmed.** On 20 fresh seeds (*behind*: by the 95 % interval):")
     assert list(table) == ["measure", "both methods", "DW Negatives", "DW Pairs"]
     assert table.to_numpy().tolist() == [
         ["unseen colour (Test-OOD)", "confirmed", *["4 won"] * 2],
         ["training colours (Test-ID)", "confirmed", *["4 won"] * 2],
-        ["hiding the colour (D-Test-ID), Same Domain aside", "confirmed", *["3 won"] * 2],
+        ["hiding the colour, Same Domain aside", "confirmed", *["3 won"] * 2],
     ]
     assert "the 99.69 % interval lies wholly against" in means
     assert "(hiding the colour: 99.17 %)" in means and "corrected for 16 and 6 comparisons" in means
@@ -82,13 +80,18 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
     said, found, _ = claims.headline(verdict, claims.judged(2, MadeUp(partly)))
     word = "not confirmed" if "against" in ood else "partly confirmed"
     counts = [(part.count("for"), part.count("against")) for part in (ood[:4], ood[4:])]
-    told = [{"won": won, "lost": lost, "open": 4 - won - lost} for won, lost in counts]
-    told = [", ".join(f"{count} {name}" for name, count in each.items() if count) for each in told]
+    told = [claims.counted(part) for part in (verdict.contrasts[:4], verdict.contrasts[4:8])]
+    assert all(text.startswith(f"{won} won") for text, (won, _) in zip(told, counts) if won)
     alone = claims.by_the_rule([c for c in verdict.contrasts if ": Domain-Weighted Negatives " in c.label])
     alone = {"fails": "not confirmed", "partly": "partly confirmed"}[alone]
-    assert f"claim is {word} (DW Negatives: {alone}; DW Pairs: confirmed).**" in said
+    assert f"claim is {word}.** Alone (not preregistered): DW Negatives {alone}, DW Pairs confirmed." in said
     assert found.iloc[0].tolist() == ["unseen colour (Test-OOD)", word, *told]
     assert found.iloc[1:].equals(table.iloc[1:])
+
+
+def test_open_comparisons_below_zero_are_said_to_be_behind():
+    pairs = [("a", series(0.1)), ("b", series(-0.1)), ("c", series(-0.005, 0.01)), ("d", series(0.0))]
+    assert claims.counted(claims.states(pairs, m=10**6)) == "1 won, 1 lost, 2 open (1 behind)"
 
 
 @pytest.mark.parametrize("number", FRESH)
