@@ -206,6 +206,6 @@ def headline(first: Verdict, second: Verdict) -> tuple[str, pd.DataFrame, str]:
     alone = [words[by_the_rule([c for c in first.contrasts if f": {method} " in c.label])] for method in methods]
     told = ", ".join(f"{name} {word}" for name, word in zip(columns[2:], alone))
     said = f" Alone (not preregistered): {told}." * (len({*alone}) > 1)
-    answer = f"**The paper's main claim is {words[first.word]}.**{said} On {seeds} fresh seeds (*behind*: by the 95 % interval):"
+    answer = f"**The paper's main claim is {words[first.word]}.**{said} On {seeds} fresh seeds:"
     limits = [f"{100 - 5 / len(every):.2f} %" for every in (first.contrasts, domain)]
     return answer, pd.DataFrame(lines, columns=columns), MEANS.format(*limits, len(first.contrasts), len(domain))

@@ -65,7 +65,7 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
         return 0.775 if run.method == "dw_negatives" and metric == "test_ood" else papers(run, fraction, metric)
 
     said, table, means = claims.headline(*(claims.judged(number, MadeUp(papers)) for number in (1, 2)))
-    assert said.startswith("**The paper's main claim is confirmed.** On 20 fresh seeds (*behind*: by the 95 % interval):")
+    assert said.startswith("**The paper's main claim is confirmed.** On 20 fresh seeds:")
     assert list(table) == ["measure", "both methods", "DW Negatives", "DW Pairs"]
     assert table.to_numpy().tolist() == [
         ["unseen colour (Test-OOD)", "confirmed", *["4 won"] * 2],
