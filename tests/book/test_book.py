@@ -236,6 +236,12 @@ def test_the_answer_of_table_1_stands_above_its_own_rows_alone(parameters, told,
     assert ("mean over 2 seeds" in printed) is ("seeds" in parameters), "fresh seeds are not these"
 
 
+def test_table_2_is_shown_for_other_seeds_too(whole_store, tmp_path, monkeypatch):
+    whole_study.settled(monkeypatch.setattr)
+    printed, _ = perform(ROOT / "book/label_fractions.ipynb", tmp_path, monkeypatch, results=whole_store, seeds=2)
+    assert "mean over 2 seeds" in printed and "less the four baselines' mean" in printed
+
+
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda p: p.stem)
 def test_a_chapter_without_any_run_still_renders(path, tmp_path, monkeypatch):
     printed, _ = perform(path, tmp_path, monkeypatch)
