@@ -64,11 +64,11 @@ def cut_said(intervals: Iterable[Interval]) -> str:
     return ", cut at 0 and 1" * any(i.low < i.high and not {i.low, i.high}.isdisjoint({0.0, 1.0}) for i in intervals)
 
 
-def predicted(draws: Sequence[Sequence[float]], seeds: int) -> Interval:
-    """Our mean accuracy, and the 95 % prediction interval for a mean over `seeds` other seeds with one draw of labels each.
+def predicted(draws: Sequence[Sequence[float]], seeds: int, ends: tuple[float, float] = (0, 1)) -> Interval:
+    """Our mean accuracy, and the 95 % prediction interval for a mean over `seeds` other seeds with one draw of labels each, cut at `ends`.
 
     Args:
-        draws: for each seed of ours its accuracies, one per draw of labels.
+        draws: for each seed of ours its accuracies (or their differences: -1 and 1 are the ends), one per draw of labels.
     """
     means = pd.Series([np.mean(each) for each in draws], dtype=float)
     n, others = len(means), sum(len(each) - 1 for each in draws)  # seeds, and degrees of freedom of the variance between draws
@@ -77,7 +77,7 @@ def predicted(draws: Sequence[Sequence[float]], seeds: int) -> Interval:
     shares = between**2 / max(n - 1, 1) + within**2 / max(others, 1)
     df = max((between + within) ** 2 / shares, 1.0) if shares else 1.0  # by Welch and Satterthwaite
     half = stats.t.ppf(0.975, df) * np.sqrt(between + within)
-    low, high = np.clip([means.mean() - half, means.mean() + half], 0, 1)
+    low, high = np.clip([means.mean() - half, means.mean() + half], *ends)
     return Interval(float(means.mean()), float(low), float(high), n)
 
 

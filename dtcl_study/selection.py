@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -77,19 +78,19 @@ def leave_one_seed_out(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def reselected(frame: pd.DataFrame, resamples: int = RESAMPLES) -> pd.DataFrame:
-    """How stable the selection is: the seeds are drawn again with replacement, and selected on.
+    """How stable the selection is: the seeds are drawn again with replacement, in all ways if there are at most five, and selected on.
 
     Returns:
-        One row per context and configuration that is ever selected: the columns of `CONFIGURATION`, `share` of the resamples in which it
+        One row per context and configuration that is ever selected: the columns of `CONFIGURATION`, `share` of the draws in which it
         is, and `selected` (whether the seeds themselves select it); the most frequent first within a context.
     """
     lines = []
     for _, part in by_configuration(frame).groupby(level=list(CONTEXT), dropna=False, sort=False):
         part = part.dropna(axis=1)  # the seeds of this context
-        generator = np.random.Generator(np.random.Philox(0))
-        seeds = generator.integers(part.shape[1], size=(resamples, part.shape[1]))
+        n, generator = part.shape[1], np.random.Generator(np.random.Philox(0))
+        seeds = np.array([*product(range(n), repeat=n)] if n <= 5 else generator.integers(n, size=(resamples, n)))
         means = part.to_numpy()[:, seeds].mean(axis=2).round(ROUNDED)  # [configurations, resamples]
-        share = np.bincount(means.argmax(axis=0), minlength=len(part)) / resamples
+        share = np.bincount(means.argmax(axis=0), minlength=len(part)) / len(seeds)
         first = int(part.mean(axis=1).round(ROUNDED).to_numpy().argmax())
         for place in np.argsort(-share, kind="stable"):
             if share[place] > 0 or place == first:

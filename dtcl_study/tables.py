@@ -160,7 +160,7 @@ class Twin:
         if max((interval.n for interval in intervals), default=0) < 2:
             how = NOT_RUN if self.n_text == NOT_RUN else "one seed, so no interval"
         marks = f" {MARKS}" if any(line.mark for line in self.lines) else ""
-        best = "best of the table" if self.whole else "best, underlined: second best"
+        best = "best mean of the table" if self.whole else "best mean, underlined: second best"
         best = "the better of a method's two discriminators" if any(line.group for line in self.lines) else best
         best += " (D-Test-ID: nearest 0.5)" * (DOMAIN in {column.metric for column in self.columns})
         return f"{self.caption} Measured: {how}.{marks} Bold: {best}." + " Means of different n are not compared." * self.mixed

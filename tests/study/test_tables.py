@@ -96,7 +96,7 @@ def test_in_tables_3_to_8_the_best_of_the_whole_table_is_bold_as_in_the_paper():
     twin = tables.temperature_table(3, selected().iloc[:0])
     best = set(twin.marks(twin.reported))
     assert {twin.reported[place] for place in best} == {max(twin.reported.values())}
-    assert "best of the table" in twin.table().caption
+    assert "best mean of the table" in twin.table().caption
 
 
 def test_a_cell_without_rows_is_a_dash_and_n_is_told():
