@@ -62,7 +62,10 @@ def answer() -> list[str]:
     first = f"{claims.MAIN} **Not judged yet.** {evidence.awaited}"
     if verdict.word != claims.NOT_YET:
         answer, won, means = claims.headline(verdict, claims.judged(2, evidence))
-        cells = [list(won), ["---"] * won.shape[1], *won.to_numpy().tolist()]
+        frame = won.frame.copy()
+        for (i, column), text in won.small.items():
+            frame.loc[i, column] += f" ({text})"
+        cells = [list(frame), ["---"] * frame.shape[1], *frame.to_numpy().tolist()]
         first = "\n".join([f"{claims.MAIN} {answer}", "", *(f"| {' | '.join(line)} |" for line in cells)])
     twin = tables.twin_of(1)
     heads = ["method", *(f"{c.label}, reported | measured" for c in twin.columns)]

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from . import contrasts
+from .chapter import Table
 from .compare import Interval, mean
 from .experiments import ID, OOD, PROPOSED, SHORT, title
 from .reported import SEEDS
@@ -176,35 +177,36 @@ def judged(number: int, evidence: Evidence | None = None) -> Verdict:
     return CLAIMS[number - 1].judged(evidence or Evidence())
 
 
-# Claims 1 and 2 in short.
 MAIN = "The paper's main claim: Domain-Weighted (DW) Negatives and DW Pairs beat four baselines on the unseen and on the training colours. The paper adds that both hide the colour."
-MEANS = "- Each method uses the hyperparameters with the highest mean validation accuracy on the grid's five seeds. Fresh seeds took no part in that choice.\n- Each method is compared with each baseline, paired by seed. For hiding the colour a lower D-Test-ID wins; Same Domain Negatives is left out, because the paper itself says that it hides the colour better.\n- *Won*: the 95 % interval of the difference lies wholly in the method's favour. *Lost*: the {} interval lies wholly against the method (hiding the colour: {}). *Behind*: the 95 % interval lies wholly against the method, the wider one does not. *Open*: none of these. After the colon: the lowest and the highest mean difference.\n- A claim is *confirmed* if all its comparisons are won, *not confirmed* if one is lost, *partly confirmed* if none is lost and at least half are won, else *open*.\n- So that chance alone rarely makes a loss, losses are judged by wider intervals, corrected for {} comparisons of accuracies or {} of hiding the colour.\n- The verdicts on one method alone were added after a look at a part of the fresh seeds."
+MEANS = "- Each method uses the hyperparameters with the highest mean validation accuracy on the grid's five seeds. Fresh seeds took no part in that choice.\n- Each method is compared with each baseline, paired by seed. For hiding the colour a lower D-Test-ID wins; Same Domain Negatives is left out, because the paper itself says that it hides the colour better.\n- *Won*: the 95 % interval of the difference lies wholly in the method's favour. *Lost*: the {} interval lies wholly against the method (hiding the colour: {}). *Behind*: the 95 % interval lies wholly against the method, the wider one does not. *Open*: none of these. The numbers beside: the lowest and the highest mean difference.\n- A claim is *confirmed* if all its comparisons are won, *not confirmed* if one is lost, *partly confirmed* if none is lost and at least half are won, else *open*.\n- So that chance alone rarely makes a loss, losses are judged by wider intervals, corrected for {} comparisons of accuracies or {} of hiding the colour.\n- The verdicts on one method alone were added after a look at a part of the fresh seeds."
 
 
 def counted(contrasts: Sequence[Contrast]) -> str:
-    """Such as "1 lost, 2 behind, 1 open: -0.057 to +0.002"; open contrasts whose 95 % interval lies below zero are behind."""
-    n, means = Counter(c.state for c in contrasts), [c.interval.mean for c in contrasts]
-    behind = sum(c.interval.high < 0 for c in contrasts) - n["against"]
-    parts = {"won": n["for"], "lost": n["against"], "behind": behind, "open": n["open"] + n["alike"] - behind}
-    return f"{', '.join(f'{count} {word}' for word, count in parts.items() if count)}: {min(means):+.3f} to {max(means):+.3f}"
+    """Such as "1 lost, 2 behind, 1 open"; open contrasts whose 95 % interval lies below zero are behind."""
+    n = Counter("behind" if c.state in ("open", "alike") and c.interval.high < 0 else c.state for c in contrasts)
+    parts = {"won": n["for"], "lost": n["against"], "behind": n["behind"], "open": n["open"] + n["alike"]}
+    return ", ".join(f"{count} {word}" for word, count in parts.items() if count)
 
 
-def headline(first: Verdict, second: Verdict) -> tuple[str, pd.DataFrame, str]:
+def headline(first: Verdict, second: Verdict) -> tuple[str, Table, str]:
     """What claims 1 and 2 come to, for the front page, the README and the chapter on Table 1: a sentence, a table, and what its words mean."""
     # The preregistration's, for claim 1, for its contrasts on either accuracy, and for those of claim 2.
     words = {"holds": "confirmed", "partly": "partly confirmed", "fails": "not confirmed", "open": "open"}
-    methods, lines = [title(method) for method in PROPOSED], []
+    methods, lines, small = [title(method) for method in PROPOSED], [], dict[tuple[int, str], str]()
     columns = ["measure", "both methods", *(method.replace("Domain-Weighted", "DW") for method in methods)]
     seeds, domain = min(c.interval.n for c in first.contrasts), [c for c in second.contrasts if c.decides]
     ood, seen = ([c for c in first.contrasts if c.label.startswith(SHORT[metric])] for metric in (OOD, ID))
-    names = ("unseen colour", "training colours", "hiding the colour")
-    for name, mine in zip(names, (ood, seen, domain), strict=True):
-        each = [[c for c in mine if f": {method} " in c.label] for method in methods]
-        assert mine and sum(map(len, each)) == len(mine), "labels name accuracy and method"
-        lines.append((name, words[by_the_rule(mine)], *map(counted, each)))
+    for name, mine in zip(("unseen colour", "training colours", "hiding the colour"), (ood, seen, domain), strict=True):
+        each = {column: [c for c in mine if f": {method} " in c.label] for column, method in zip(columns[2:], methods)}
+        assert mine and sum(map(len, each.values())) == len(mine), "labels name accuracy and method"
+        for column, its in each.items():
+            means = sorted(c.interval.mean for c in its)
+            small[len(lines), column] = f"{means[0]:+.3f} to {means[-1]:+.3f}"
+        lines.append((name, words[by_the_rule(mine)], *map(counted, each.values())))
     alone = [words[by_the_rule([c for c in first.contrasts if f": {method} " in c.label])] for method in methods]
     told = ", ".join(f"{name} {word}" for name, word in zip(columns[2:], alone))
     said = f" Alone (not preregistered): {told}." * (len({*alone}) > 1)
     answer = f"**The paper's main claim is {words[first.word]}.**{said} On {seeds} fresh seeds:"
     limits = [f"{100 - 5 / len(every):.2f} %" for every in (first.contrasts, domain)]
-    return answer, pd.DataFrame(lines, columns=columns), MEANS.format(*limits, len(first.contrasts), len(domain))
+    table = Table(pd.DataFrame(lines, columns=columns), small=small)
+    return answer, table, MEANS.format(*limits, len(first.contrasts), len(domain))

@@ -66,10 +66,11 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
 
     said, table, means = claims.headline(*(claims.judged(number, MadeUp(papers)) for number in (1, 2)))
     assert said.startswith("**The paper's main claim is confirmed.** On 20 fresh seeds:")
-    assert list(table) == ["measure", "both methods", "DW Negatives", "DW Pairs"]
-    assert table["measure"].tolist() == ["unseen colour", "training colours", "hiding the colour"]
-    assert table.map(lambda text: text.split(":")[0]).iloc[:, 1:].to_numpy().tolist() == [
-        ["confirmed", *[won] * 2] for won in ("4 won", "4 won", "3 won")
+    assert list(table.frame) == ["measure", "both methods", "DW Negatives", "DW Pairs"]
+    assert table.frame.to_numpy().tolist() == [
+        ["unseen colour", "confirmed", *["4 won"] * 2],
+        ["training colours", "confirmed", *["4 won"] * 2],
+        ["hiding the colour", "confirmed", *["3 won"] * 2],
     ]
     assert "the 99.69 % interval lies wholly against" in means
     assert "(hiding the colour: 99.17 %)" in means and "corrected for 16 comparisons of accuracies or 6 of hiding" in means
@@ -84,13 +85,15 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
     alone = claims.by_the_rule([c for c in verdict.contrasts if ": Domain-Weighted Negatives " in c.label])
     alone = {"fails": "not confirmed", "partly": "partly confirmed"}[alone]
     assert f"claim is {word}.** Alone (not preregistered): DW Negatives {alone}, DW Pairs confirmed." in said
-    assert found.iloc[0].tolist() == ["unseen colour", word, *told]
-    assert found.iloc[1:].equals(table.iloc[1:])
+    assert found.frame.iloc[0].tolist() == ["unseen colour", word, *told]
+    assert found.frame.iloc[1:].equals(table.frame.iloc[1:])
+    means = [c.interval.mean for c in verdict.contrasts[:4]]
+    assert found.small[0, "DW Negatives"] == f"{min(means):+.3f} to {max(means):+.3f}"
 
 
 def test_open_comparisons_below_zero_are_said_to_be_behind():
     pairs = [("a", series(0.1)), ("b", series(-0.1)), ("c", series(-0.005, 0.01)), ("d", series(0.0))]
-    assert claims.counted(claims.states(pairs, m=10**6)) == "1 won, 1 lost, 1 behind, 1 open: -0.100 to +0.100"
+    assert claims.counted(claims.states(pairs, m=10**6)) == "1 won, 1 lost, 1 behind, 1 open"
 
 
 @pytest.mark.parametrize("number", FRESH)
