@@ -192,7 +192,7 @@ def headline(first: Verdict, second: Verdict) -> tuple[str, Table, str]:
     """What claims 1 and 2 come to, for the front page, the README and the chapter on Table 1: a sentence, a table, and what its words mean."""
     # The preregistration's, for claim 1, for its contrasts on either accuracy, and for those of claim 2.
     words = {"holds": "confirmed", "partly": "partly confirmed", "fails": "not confirmed", "open": "open"}
-    methods, lines, small = [title(method) for method in PROPOSED], [], dict[tuple[int, str], str]()
+    methods, lines, small = [title(method) for method in PROPOSED], list[tuple[str, ...]](), dict[tuple[int, str], str]()
     columns = ["measure", "both methods", *(method.replace("Domain-Weighted", "DW") for method in methods)]
     seeds, domain = min(c.interval.n for c in first.contrasts), [c for c in second.contrasts if c.decides]
     ood, seen = ([c for c in first.contrasts if c.label.startswith(SHORT[metric])] for metric in (OOD, ID))
