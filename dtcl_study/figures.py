@@ -338,7 +338,7 @@ def maps(means: pd.DataFrame, chosen: pd.DataFrame, reported: pd.DataFrame, meth
     mine, paper = means[means.method == method], reported[reported.method == method]
     alphas = sorted({*TAU_ALPHAS, *mine.tau_alpha})
     betas = sorted({*TAU_BETAS, *mine.tau_beta})
-    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 0.75 + 0.2 * len(alphas)), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 0.75 + 0.185 * len(alphas)), sharey=True, layout="constrained")
     told, picked = paper[paper.metric == metric], paper[paper.metric == "validation"].nlargest(1, "value")
     shown = {"reported": (told.assign(shown=told.value), picked)}
     shown[f"measured, {n_said(mine.n)}"] = (mine.assign(shown=mine[metric]), chosen[chosen.method == method])
