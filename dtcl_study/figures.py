@@ -452,7 +452,7 @@ def embeddings(pictures: Mapping[str, tuple[pd.DataFrame, float]]) -> Figure:
         _digits_at(right, seen, ["0.82"] * len(seen))
         unseen = points[points.split == "test_ood"]
         _digits_at(right, unseen, list(unseen.color))
-        left.set_ylabel(f"{wrapped(title(method), 17)}\n{100 * share:.0f} % of variance", fontsize=7.5)
+        left.set_ylabel(f"{wrapped(title(method), 17)}\n{100 * share:.0f} % of variance", rotation=0, ha="right", va="center")
     return figure
 
 
