@@ -244,16 +244,16 @@ def measured(candidate: Candidate, stage: Stage, rows: Rows, seeds: Sequence[int
     if any(row is None for line in found for row in line):
         return None
 
-    validation = np.array([[np.mean(_draws(row, "validation", 0.01)) for row in line] for line in found])
+    validation = np.array([[np.mean(draws_of(row, "validation", 0.01)) for row in line] for line in found])
     mean, draw = np.full((2, len(stage.targets), *validation.shape), np.nan)
     for t, target in enumerate(stage.targets):
         for i, j in product(target.configurations, range(len(seeds))):
-            values = _draws(found[i][j], target.metric, target.label_fraction)
+            values = draws_of(found[i][j], target.metric, target.label_fraction)
             mean[t, i, j], draw[t, i, j] = np.mean(values), np.var(values, ddof=1) if len(values) > 1 else 0.0
     return Measured(validation, mean, draw)
 
 
-def _draws(row: Any, metric: str, fraction: float) -> list[float]:
+def draws_of(row: Any, metric: str, fraction: float) -> list[float]:
     """An accuracy of each draw of labels; chance for a run that diverged."""
     return [CHANCE] if row["status"] != "ok" else row["draws"][str(fraction)][metric]
 

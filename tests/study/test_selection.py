@@ -107,6 +107,14 @@ def test_each_sigma_and_kind_of_discriminator_needs_its_own_seeds(tmp_path):
     assert both["seeds"] == {"25": [0, 1], "75": [0, 1]} and len(both["configurations"]) == 2
 
 
+def test_more_than_five_seeds_are_drawn_at_random():
+    six = {(tau, s): VALUES[tau, s % 3] for tau in (0.05, 0.1) for s in range(6)}
+    share = selection.reselected(frame(standard(seeds=range(6)), by_table(six)), resamples=4000).set_index("tau_alpha").share
+    drawn = np.random.default_rng(1).integers(6, size=(4000, 6))
+    one, other = (np.array([six[tau, s] for s in range(6)])[drawn].mean(1) for tau in (0.05, 0.1))
+    assert share[0.1] == pytest.approx((other > one + 1e-12).mean(), abs=0.03) and 0 < share[0.05] < 1
+
+
 def test_other_seeds_are_those_of_each_context():
     rows = pd.concat([frame(standard(), by_table(VALUES)), frame(standard(seeds=range(2), sigma=25.0), by_table(VALUES))])
     found = selection.reselected(rows)
