@@ -132,7 +132,7 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
         reported: method, metric, value.
     """
     order = _present(rows.method, reported.method)
-    figure, axes = _columns([wrapped(title(m), 16) for m in order], metrics, 1.4 + 0.42 * max(len(order), 1))
+    figure, axes = _columns([wrapped(title(m), 16) for m in order], metrics, 1.3 + 0.33 * max(len(order), 1))
     counts: list[int] = []
     for axis, metric in zip(axes, metrics):
         paper = reported[reported.metric == metric]
@@ -276,7 +276,7 @@ def scatter(runs: pd.DataFrame, means: pd.DataFrame, chosen: pd.DataFrame, metri
         chosen: the same, of the selected configurations.
     """
     order = _present(means.method) or list(METHODS)
-    figure, axes = _columns([wrapped(title(m), 16) for m in order], metrics, 1.3 + 0.55 * len(order))
+    figure, axes = _columns([wrapped(title(m), 16) for m in order], metrics, 1.3 + 0.43 * len(order))
     for axis, metric in zip(axes, metrics):
         axis.set_xlim(*_limits([*runs[metric], *means[metric]], ()))
         for place, method in enumerate(order):
@@ -338,7 +338,7 @@ def maps(means: pd.DataFrame, chosen: pd.DataFrame, reported: pd.DataFrame, meth
     mine, paper = means[means.method == method], reported[reported.method == method]
     alphas = sorted({*TAU_ALPHAS, *mine.tau_alpha})
     betas = sorted({*TAU_BETAS, *mine.tau_beta})
-    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 0.75 + 0.185 * len(alphas)), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 0.7 + 0.155 * len(alphas)), sharey=True, layout="constrained")
     told, picked = paper[paper.metric == metric], paper[paper.metric == "validation"].nlargest(1, "value")
     shown = {"reported": (told.assign(shown=told.value), picked)}
     shown[f"measured, {n_said(mine.n)}"] = (mine.assign(shown=mine[metric]), chosen[chosen.method == method])
@@ -438,7 +438,7 @@ def embeddings(pictures: Mapping[str, tuple[pd.DataFrame, float]]) -> Figure:
     Args:
         pictures: by method (at least one), what `embeddings.picture` gives: columns split, digit, color, x, y; and the share of variance in the plane.
     """
-    size = (WIDTH, 0.35 + 0.95 * len(pictures))
+    size = (WIDTH, 0.35 + 0.8 * len(pictures))
     figure, axes = plt.subplots(len(pictures), 2, figsize=size, sharex="row", sharey="row", layout="constrained", squeeze=False)
     for axis, name in zip(axes[0], ("digits in the training colours", "and in the colour never seen")):
         axis.set_title(name)
