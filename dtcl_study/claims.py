@@ -178,7 +178,7 @@ def judged(number: int, evidence: Evidence | None = None) -> Verdict:
 
 
 MAIN = "The paper's main claim: Domain-Weighted (DW) Negatives and DW Pairs beat four baselines on the unseen and on the training colours. The paper adds that both hide the colour."
-MEANS = "- Each method uses the hyperparameters with the highest mean validation accuracy (purple digits) on the grid's five seeds. Fresh seeds took no part in that choice.\n- Each method is compared with each baseline, paired by seed. For hiding the colour a lower D-Test-ID wins; Same Domain Negatives is left out, because the paper itself says that it hides the colour better.\n- *Won*: the 95 % interval of the difference lies wholly in the method's favour. *Lost*: the {} interval lies wholly against the method (hiding the colour: {}). *Open*: neither. *Behind*: those of the open ones whose 95 % interval lies wholly against the method. The numbers beside these words are the lowest and the highest mean difference; positive is in the method's favour.\n- A claim is *confirmed* if all its comparisons are won, *not confirmed* if one is lost, *partly confirmed* if none is lost and at least half are won, else *open*.\n- So that chance alone rarely makes a loss, losses are judged by wider intervals, corrected for {} comparisons of accuracies or {} of hiding the colour.\n- The verdicts on one method alone were added after a look at a part of the fresh seeds."
+MEANS = "- Each method uses the hyperparameters with the highest mean validation accuracy (purple digits) on the grid's five seeds. Fresh seeds took no part in that choice.\n- Each method is compared with each baseline, paired by seed. For hiding the colour a lower D-Test-ID wins; Same Domain Negatives is left out, because the paper itself says that it hides the colour better.\n- *Won*: the 95 % interval of the difference lies wholly in the method's favour. *Lost*: the {} interval lies wholly against the method (hiding the colour: {}). *Open*: neither won nor lost. *Behind*: an open comparison whose 95 % interval lies wholly against the method; the counts for claims call it open. The numbers beside these words are the lowest and the highest mean difference; positive is in the method's favour.\n- A claim is *confirmed* if all its comparisons are won, *not confirmed* if one is lost, *partly confirmed* if none is lost and at least half are won, else *open*.\n- So that chance alone rarely makes a loss, losses are judged by wider intervals, corrected for {} comparisons of accuracies or {} of hiding the colour.\n- The verdicts on one method alone were added after a look at a part of the fresh seeds."
 
 
 def counted(contrasts: Sequence[Contrast]) -> str:
@@ -205,8 +205,8 @@ def headline(first: Verdict, second: Verdict) -> tuple[str, Table, str]:
         lines.append((name, words[by_the_rule(mine)], *map(counted, each.values())))
     alone = [words[by_the_rule([c for c in first.contrasts if f": {method} " in c.label])] for method in methods]
     told = ", ".join(f"{name} {word}" for name, word in zip(columns[2:], alone))
-    said = f" Alone (not preregistered): {told}." * (len({*alone}) > 1)
-    answer = f"**The paper's main claim is {words[first.word]}.**{said} On {seeds} fresh seeds, with mean differences:"
+    said = f" For each method alone (not preregistered): {told}." * (len({*alone}) > 1)
+    answer = f"**The paper's main claim is {words[first.word]}.**{said} Comparisons on {seeds} fresh seeds:"
     limits = [f"{100 - 5 / len(every):.2f} %" for every in (first.contrasts, domain)]
     table = Table(pd.DataFrame(lines, columns=columns), small=small)
     return answer, table, MEANS.format(*limits, len(first.contrasts), len(domain))

@@ -151,7 +151,7 @@ def strategies(frame: pd.DataFrame) -> pd.DataFrame:
         "validation (the paper)": rows.validation,
         "Test-ID": rows.test_id,
         "D-Test-ID nearest 0.5": -told,
-        "a mix of these three": (rows.validation + rows.test_id) / 2 - told,
+        "a mix of the three": (rows.validation + rows.test_id) / 2 - told,
         "Test-OOD": rows.test_ood,
     }
     parts = [leave_one_seed_out(rows.assign(validation=values)).assign(way=way) for way, values in score.items()]
