@@ -205,7 +205,7 @@ def headline(first: Verdict, second: Verdict) -> tuple[str, Table, str]:
         lines.append((name, words[by_the_rule(mine)], *map(counted, each.values())))
     alone = [words[by_the_rule([c for c in first.contrasts if f": {method} " in c.label])] for method in methods]
     told = ", ".join(f"{name} {word}" for name, word in zip(columns[2:], alone))
-    said = f" For each method alone (not preregistered): {told}." * (len({*alone}) > 1)
+    said = f" By method (not preregistered): {told}." * (len({*alone}) > 1)
     answer = f"**The paper's main claim is {words[first.word]}.**{said} Comparisons on {seeds} fresh seeds:"
     limits = [f"{100 - 5 / len(every):.2f} %" for every in (first.contrasts, domain)]
     table = Table(pd.DataFrame(lines, columns=columns), small=small)

@@ -84,7 +84,7 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
     assert all(text.startswith(f"{won} won") for text, (won, _) in zip(told, counts) if won)
     alone = claims.by_the_rule([c for c in verdict.contrasts if ": Domain-Weighted Negatives " in c.label])
     alone = {"fails": "not confirmed", "partly": "partly confirmed"}[alone]
-    assert f"claim is {word}.** For each method alone (not preregistered): DW Negatives {alone}, DW Pairs confirmed." in said
+    assert f"claim is {word}.** By method (not preregistered): DW Negatives {alone}, DW Pairs confirmed." in said
     assert found.frame.iloc[0].tolist() == ["unseen colour", word, *told]
     assert found.frame.iloc[1:].equals(table.frame.iloc[1:])
     means = [c.interval.mean for c in verdict.contrasts[:4]]
