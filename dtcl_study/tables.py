@@ -281,7 +281,7 @@ def leads(rows: pd.DataFrame) -> pd.DataFrame:
             word = "leads" if told == {"for"} else "trails" if "against" in told else "open"
             nearest = min(found, key=lambda c: c.interval.mean)
             text = f"{nearest.interval.text(signed=True)}, {nearest.label}"
-            lines.append((title(method), SHORT[metric], word, text, min(c.interval.high for c in found)))
+            lines.append((title(method), SHORT[metric], word, text, f"{min(c.interval.high for c in found):+.3f}"))
     return pd.DataFrame(lines, columns=["method", "accuracy", "verdict", "smallest lead", "smallest upper limit"])
 
 

@@ -142,7 +142,7 @@ def test_the_least_of_four_upper_limits_is_told():
     level = {"standard": 0.6, "same_domain": 0.65, "mmd": 0.69, "dann": 0.5}
     rows = selected(12, lambda run, f, m: level.get(run.method, 0.7) + 0.01 * rng.normal()).query("label_fraction == 0.01")
     line = tables.leads(rows).query("accuracy == 'Test-ID'").iloc[0]
-    assert "CL with MMD Penalty" in line["smallest lead"] and line["smallest upper limit"] < 0.05
+    assert "CL with MMD Penalty" in line["smallest lead"] and float(line["smallest upper limit"]) < 0.05
 
 
 @pytest.mark.parametrize(("errors", "word"), [(3.0, "open"), (3.8, "trails")])
