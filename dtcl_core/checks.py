@@ -4,17 +4,10 @@ from __future__ import annotations
 
 import difflib
 import math
+import sys
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
-
-
-def is_finite(value: Real) -> bool:
-    """Whether a number is finite as a float; an integer may be too large for one."""
-    try:
-        return math.isfinite(value)
-    except OverflowError:
-        return False
 
 
 def shown(value: Any) -> str:
@@ -47,7 +40,7 @@ def checked_number(
         ValueError: naming the value and what is accepted.
     """
     good = type(value) in (int, float) or isinstance(value, Real) and not isinstance(value, bool)
-    good = good and is_finite(value) and (value > low if above else value >= low) and value <= high
+    good = good and abs(value) <= sys.float_info.max and (value > low if above else value >= low) and value <= high
     if good and integer and not isinstance(value, Integral):
         good = float(value).is_integer()
     if not good:

@@ -232,7 +232,7 @@ class Store:
     def rows(self, keys: Collection[str] | None = None) -> Mapping[str, dict[str, Any]]:
         """The winning row of every key, or of `keys`. A line is parsed once a process and shared: nothing in a row can be changed.
 
-        A line that cannot be trusted is left out. Each call that asks for its key warns, and names it.
+        A line that cannot be trusted is left out. A call that asks for its key warns, and names it (Python shows the same warning once).
         """
         best: dict[str, tuple[tuple, dict[str, Any]]] = {}
         self.conflicts = {}

@@ -136,14 +136,14 @@ def verdict(found: pd.DataFrame) -> tuple[str, list[str]]:
     of metrics, lies wholly beyond `TOLERANCE`. Too few seeds, or an interval that crosses `TOLERANCE`, leave it undecided.
     """
     must, may = found[found.expected == "identical"], found[found.expected != "identical"]
-    said = [(PASSED, f"{found.identical.sum()} of {len(found)} rows came out identical, bit for bit.")]
+    said = [(PASSED, f"{found.identical.sum()} of {numbered(len(found), 'row')} came out identical, bit for bit.")]
     said += [(FAILED, f"{r.key} should have been identical and was not: {r.run}.") for r in must[~must.identical].itertuples()]
     if lost := ", ".join(found.key[found[list(METRICS)].isna().any(axis=1) & ~found.identical]):
         said.append((FAILED, f"diverged in one of the two trainings: {lost}."))
     seeds = may.groupby("seed")[list(METRICS)].mean()
     if len(seeds) < ENOUGH and not may.identical.all():
         few = f"of fewer than {ENOUGH} seeds: too few to compare in distribution."
-        said.append((UNDECIDED, f"{len(may)} rows from other machines, stacks or code, {few}"))
+        said.append((UNDECIDED, f"{numbered(len(may), 'row')} from other machines, stacks or code, {few}"))
     for name in () if may.identical.all() or len(seeds) < ENOUGH else METRICS:
         (mean, low, high, n), corrected = compare.mean(seeds[name]), compare.mean(seeds[name], 1 - 0.05 / len(METRICS))
         outcome, means = UNDECIDED, f"that cannot be told from more than {TOLERANCE}"

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -107,7 +108,6 @@ class Claim:
     Attributes:
         number, says: the claim.
         where: which part of the paper makes it.
-        chapter: the page that shows its numbers.
         seeds: "fresh", "grid", "batches" (random batches stand for seeds) or "exact" (autograd against the formula).
         compares: its contrasts, from the evidence.
         beside: contrasts that are shown and take no part in the verdict.
@@ -119,7 +119,6 @@ class Claim:
     number: int
     says: str
     where: str
-    chapter: str
     seeds: str
     compares: Callable[[Evidence], contrasts.Differences]
     beside: Callable[[Evidence], contrasts.Differences] = field(default=lambda e: iter(()))
@@ -142,31 +141,30 @@ class Claim:
 
 CLAIMS = (
     Claim(1, "The two proposed methods are the best two on the unseen colour and on the training colours, oracle aside", "Table 1",
-          "main_table", "fresh", contrasts.lead_on_both, tables=(1,)),
-    Claim(2, "The two methods are among the most domain-invariant; only Same Domain Negatives has a lower D-Test-ID", "Table 1", "main_table", "fresh",
+          "fresh", contrasts.lead_on_both, tables=(1,)),
+    Claim(2, "The two methods are among the most domain-invariant; only Same Domain Negatives has a lower D-Test-ID", "Table 1", "fresh",
           contrasts.hide_the_domain, contrasts.same_domain_hides_more, tables=(1,)),
-    Claim(3, "MMD and DANN do worse than Standard CL", "Table 1", "main_table", "fresh", contrasts.penalties_do_worse, tables=(1,)),
-    Claim(4, "The oracle, colour jitter, beats every method", "Table 1", "main_table", "fresh", contrasts.oracle_bounds, tables=(1,)),
+    Claim(3, "MMD and DANN do worse than Standard CL", "Table 1", "fresh", contrasts.penalties_do_worse, tables=(1,)),
+    Claim(4, "The oracle, colour jitter, beats every method", "Table 1", "fresh", contrasts.oracle_bounds, tables=(1,)),
     Claim(5, "Over a broad range of sigma the two methods are best on the training colours and hide the domain best; above 25 they are often among the best on the unseen colour",
-          "Figure 1", "sigma_ablation", "fresh", contrasts.wide_spreads, contrasts.narrow_spreads),
+          "Figure 1", "fresh", contrasts.wide_spreads, contrasts.narrow_spreads),
     Claim(6, "The advantage is largest at 1 % of labels, and the two methods are best on the training colours at every fraction", "Table 2",
-          "label_fractions", "fresh", contrasts.few_labels, tables=(2,)),
-    Claim(7, "Lower tau_alpha is typically better; the selected configuration need not be the best on the test sets", "Tables 3 to 8", "temperature",
+          "fresh", contrasts.few_labels, tables=(2,)),
+    Claim(7, "Lower tau_alpha is typically better; the selected configuration need not be the best on the test sets", "Tables 3 to 8",
           "grid", contrasts.low_temperatures, tables=tuple(range(3, 9))),
-    Claim(8, "Averaged over all hyperparameters the two methods are more accurate", "Figure 4", "model_selection", "grid", contrasts.on_average),
-    Claim(9, "Between global and batch-level discriminators there is no clear trend", "Table 9", "global_vs_batch", "fresh",
-          contrasts.discriminators, rule=no_trend, tables=(9,)),
-    Claim(10, "A projector head lowers both accuracies; D-Test-ID rises with its dimension", "Figure 5",
-          "projector_head", "grid", contrasts.projector_heads, behind=attrgetter("heads.complete_seeds")),
+    Claim(8, "Averaged over all hyperparameters the two methods are more accurate", "Figure 4", "grid", contrasts.on_average),
+    Claim(9, "Between global and batch-level discriminators there is no clear trend", "Table 9", "fresh", contrasts.discriminators,
+          rule=no_trend, tables=(9,)),
+    Claim(10, "A projector head lowers both accuracies; D-Test-ID rises with its dimension", "Figure 5", "grid", contrasts.projector_heads,
+          behind=attrgetter("heads.complete_seeds")),
     Claim(11, "Temperatures start low for pairs of one domain and converge to tau_alpha", "Figures 6 and 7",
-          "effective_temperature", "grid", contrasts.temperatures_converge, behind=lambda e: min(len(e.traces), e.grid.complete_seeds)),
-    Claim(12, "A negative's gradient is exp(s/tau)/tau over the denominator", "appendix B", "method", "exact", contrasts.gradient),
-    Claim(13, "A weight outside the exponent has a negligible effect compared to the scaling of similarities by the temperature", "appendix B", "claims", "batches",
+          "grid", contrasts.temperatures_converge, behind=lambda e: min(len(e.traces), e.grid.complete_seeds)),
+    Claim(12, "A negative's gradient is exp(s/tau)/tau over the denominator", "appendix B", "exact", contrasts.gradient),
+    Claim(13, "A weight outside the exponent has a negligible effect compared to the scaling of similarities by the temperature", "appendix B", "batches",
           contrasts.weight_outside),
-    Claim(14, "The selected configuration is well short of the best for all but Standard CL", "Figure 4", "model_selection", "grid",
-          contrasts.short_of_the_best),
+    Claim(14, "The selected configuration is well short of the best for all but Standard CL", "Figure 4", "grid", contrasts.short_of_the_best),
     Claim(15, "The accuracy of the two methods on the training colours falls less than the baselines' as sigma grows", "Figure 1",
-          "sigma_ablation", "fresh", contrasts.holds_with_spread),
+          "fresh", contrasts.holds_with_spread),
 )  # fmt: skip
 
 
@@ -177,8 +175,11 @@ def judged(number: int, evidence: Evidence | None = None) -> Verdict:
     return CLAIMS[number - 1].judged(evidence or Evidence())
 
 
-MAIN = "The paper's main claim: Domain-Weighted (DW) Negatives and DW Pairs beat four baselines on the unseen and on the training colours. The paper adds that both hide the colour."
-MEANS = "- Each method uses the hyperparameters with the highest mean validation accuracy (purple digits) on the grid's five seeds. Fresh seeds took no part in that choice.\n- Each method is compared with each baseline, paired by seed. For hiding the colour a lower D-Test-ID wins; Same Domain Negatives is left out, because the paper itself says that it hides the colour better.\n- *Won*: the 95 % interval of the difference lies wholly in the method's favour. *Lost*: the {} interval lies wholly against the method (hiding the colour: {}). *Open*: neither won nor lost. *Behind*: an open comparison whose 95 % interval lies wholly against the method; the counts for claims call it open. The numbers beside these words are the lowest and the highest mean difference; positive is in the method's favour.\n- A claim is *confirmed* if all its comparisons are won, *not confirmed* if one is lost, *partly confirmed* if none is lost and at least half are won, else *open*.\n- So that chance alone rarely makes a loss, losses are judged by wider intervals, corrected for {} comparisons of accuracies or {} of hiding the colour.\n- The verdicts on one method alone were added after a look at a part of the fresh seeds."
+MAIN = (
+    "The paper's main claim: Domain-Weighted (DW) Negatives and DW Pairs beat four baselines on the unseen and on the training colours."
+    " The paper adds that both hide the colour."
+)
+MEANS = (resources.files("dtcl_study") / "headline.md").read_text(encoding="utf-8").rstrip()  # what the words of `headline` mean
 
 
 def counted(contrasts: Sequence[Contrast]) -> str:

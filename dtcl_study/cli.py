@@ -141,7 +141,9 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         "--format": {"choices": ("text", "latex"), "default": "text", "help": "(default: text)"},
         "--json": plain,
     })  # fmt: skip
-    peers = commands.add_parser("benchmark", add_help=False, help="time the engine beside its peers on this machine")
+    peers = commands.add_parser(
+        "benchmark", add_help=False, help="time the engine beside its peers on this machine; writes to benchmarks/, or --out"
+    )
     peers.add_argument("rest", nargs=argparse.REMAINDER)
     return top, commands.choices
 
@@ -179,7 +181,7 @@ def check_store(named: str | None, command: str) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Train the missing runs of an experiment; 1 if there are runs and all diverged, `STOPPED` if stopped, else 0."""
-    from dtcl_core.engine.device import check_precision_name, resolve_device
+    from dtcl_core.engine.device import check_device_name, check_precision_name, resolve_device
     from dtcl_core.launch import cluster, local
     from dtcl_core.pretrain import Interrupted
     from dtcl_core.results import Store
@@ -188,11 +190,12 @@ def run(options: argparse.Namespace) -> int:
     from .study import store_of
 
     check_precision_name(options.precision)
+    check_device_name(options.device)
     device = options.device if options.launcher == "ray" else str(resolve_device(options.device))  # Ray knows its own devices
-    narrowed = {name: getattr(options, name) for name in ("seeds", "epochs", "sigma", "methods", "tau_alpha")}
-    runs = REGISTRY[options.experiment].runs(options.preset, **narrowed)
+    asked_for = {name: getattr(options, name) for name in ("seeds", "epochs", "sigma", "methods", "tau_alpha")}
+    runs = REGISTRY[options.experiment].runs(options.preset, **asked_for)
     if not runs:
-        raise ValueError(f"{options.experiment} asks for no run in preset {options.preset}, only in preset paper.")
+        raise ValueError(f"{options.experiment} asks for no such run in preset {options.preset}; preset paper asks for more.")
     runs = local.shard_of(runs, *options.shard) if options.shard else runs
     store = Store(options.results) if options.results else store_of(options.preset)
     missing, counted = len(store.missing(runs, wants_trace)), f"{options.experiment}, preset {options.preset}"
@@ -255,7 +258,9 @@ def described(found: dict[str, Any]) -> list[str]:
     from dtcl_core.config import Protocol
     from dtcl_core.launch.progress import numbered, readable_time
 
-    said = [f"{found['rows']} rows in {found['store']}, {len(found['conflicts'])} of them in conflict with another."]
+    said = [
+        f"{numbered(found['rows'], 'row')} in {found['store']}; {numbered(len(found['conflicts']), 'run')} with rows that disagree."
+    ]
     if found["diverged"]:
         said.append(f"{numbered(found['diverged'], 'run')} diverged: a row, and no accuracy.")
     lines = [*found["parts"], {"part": "all", "runs": "", "present": "", "missing": "", "seeds": None}]

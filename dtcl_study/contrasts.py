@@ -6,8 +6,9 @@ Accuracies are those at 1 % of labels and sigma 50 unless said.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -38,12 +39,10 @@ def over_each(
     **more: Any,
 ) -> Differences:
     """For each metric, each of `methods` minus each of `others` by seed; sign=-1 turns it round, for accuracies that should be lower."""
-    for metric in metrics:
-        for method in methods:
-            for other in others:
-                word = "over" if sign > 0 else "below"
-                label = f"{SHORT[metric]}{_where(**more)}: {title(method)} {word} {title(other)}"
-                yield label, sign * difference(e.of(method, metric, **more), e.of(other, metric, **more))
+    word = "over" if sign > 0 else "below"
+    for metric, method, other in product(metrics, methods, others):
+        label = f"{SHORT[metric]}{_where(**more)}: {title(method)} {word} {title(other)}"
+        yield label, sign * difference(e.of(method, metric, **more), e.of(other, metric, **more))
 
 
 def over_mean(e: Evidence, metric: str, others: Sequence[str] = BASELINES, sign: int = 1, **more: Any) -> Differences:
@@ -115,14 +114,17 @@ def _shortfall(e: Evidence, method: str) -> tuple[str, pd.Series]:
     return f"Test-OOD: the best configuration minus the selected one, {title(method)}", pd.Series(found, dtype=float)
 
 
+def beside_each(values: Mapping[str, pd.Series], label: str) -> Differences:
+    """What each proposed method has over each baseline, from one value per seed of each method."""
+    for method, other in product(PROPOSED, BASELINES):
+        yield f"{label}: {title(method)} over {title(other)}", difference(values[method], values[other])
+
+
 def on_average(e: Evidence) -> Differences:
     """Means over the whole grid."""
     for metric in (OOD, ID):
         means = {m: e.by_configuration(m, metric).mean() for m in (*PROPOSED, *BASELINES)}
-        for method in PROPOSED:
-            for other in BASELINES:
-                label = f"{SHORT[metric]}, mean over the grid: {title(method)} over {title(other)}"
-                yield label, difference(means[method], means[other])
+        yield from beside_each(means, f"{SHORT[metric]}, mean over the grid")
 
 
 def discriminators(e: Evidence) -> Differences:
@@ -221,7 +223,4 @@ def short_of_the_best(e: Evidence) -> Differences:
 def holds_with_spread(e: Evidence) -> Differences:
     """How Test-ID changes from sigma 25 to 150, beside each baseline."""
     change = {m: difference(e.of(m, ID, sigma=150.0), e.of(m, ID, sigma=25.0)) for m in (*PROPOSED, *BASELINES)}
-    for method in PROPOSED:
-        for other in BASELINES:
-            label = f"Test-ID at sigma 150 minus at 25: {title(method)} over {title(other)}"
-            yield label, difference(change[method], change[other])
+    yield from beside_each(change, "Test-ID at sigma 150 minus at 25")

@@ -44,9 +44,3 @@ def temperature_tables() -> pd.DataFrame:
     """Tables 3 to 8: accuracies of the domain-weighted methods over tau_alpha and tau_beta, at sigma 50."""
     table = load()
     return table[table.source.str.match(r"table_[3-8]_temperature")].reset_index(drop=True)
-
-
-def by_sigma() -> pd.DataFrame:
-    """What the tables give of Figure 1: Table 9's global rows, and Table 1 at sigma 50 for the other methods."""
-    nine, one = load("table_9_global_vs_batch").query("discriminator == 'global'"), load("table_1_main")
-    return pd.concat([nine, one[~one.method.isin(nine.method)]], ignore_index=True)

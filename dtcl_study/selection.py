@@ -115,8 +115,6 @@ def freeze(name: str, frame: pd.DataFrame, folder: Path) -> Path:
     target = folder / f"{name}.json"
     if target.exists():
         raise ValueError(f"{target.name} exists, and a frozen selection is never changed.")
-    if frame.empty:
-        raise ValueError("no seed is complete, so nothing can be selected.")
     count = frame.sigma.map(lambda sigma: SEEDS if sigma == SIGMA else FEWER_SEEDS)
     for (sigma, kind), part in frame.assign(kind=frame.discriminator.fillna("global")).groupby(["sigma", "kind"]):
         selecting = set(range(count[part.index[0]]))
@@ -146,12 +144,12 @@ def strategies(frame: pd.DataFrame) -> pd.DataFrame:
         colours (test_id, test_ood) of the configuration selected on the other seeds.
     """
     rows = frame[frame.label_fraction == FRACTION]
-    told = (rows.d_test_id - 0.5).abs().where(rows.status == "ok", 1.0)  # worse than any other for a run that diverged
+    distance = (rows.d_test_id - 0.5).abs().where(rows.status == "ok", 1.0)  # worse than any other for a run that diverged
     score = {
         "validation (the paper)": rows.validation,
         "Test-ID": rows.test_id,
-        "D-Test-ID nearest 0.5": -told,
-        "a mix of the three": (rows.validation + rows.test_id) / 2 - told,
+        "D-Test-ID nearest 0.5": -distance,
+        "a mix of the three": (rows.validation + rows.test_id) / 2 - distance,
         "Test-OOD": rows.test_ood,
     }
     parts = [leave_one_seed_out(rows.assign(validation=values)).assign(way=way) for way, values in score.items()]

@@ -44,7 +44,7 @@ class Study:
 
     Attributes:
         runs: what is asked for.
-        narrowed: whether options other than sigma ask for other runs than the preset's.
+        narrowed: whether the runs are others than the preset's at these sigmas.
         store: where rows are.
 
     Raises:
@@ -207,7 +207,8 @@ class Evidence:
     def awaited(self) -> str:
         """What the verdict on the main claim waits for, and how much of it is there."""
         fresh = Study("fresh", self.preset, quiet=True).counts.get((SIGMA, "global"), 0)
-        return f"The paper's grid of 190 configurations is complete on {self.grid.progress}. Fresh seeds, which took no part in the selection, decide the claim (complete: {fresh} of {FRESH_SEEDS})."
+        decide = f"Fresh seeds, which took no part in the selection, decide the claim (complete: {fresh} of {FRESH_SEEDS})."
+        return f"The paper's grid of 190 configurations is complete on {self.grid.progress}. {decide}"
 
     @cached_property
     def heads(self) -> Study:

@@ -129,6 +129,7 @@ def test_the_wheel_holds_what_is_needed_and_works_alone(site, tmp_path):
             "dtcl_core/engine/cuda.cu",
             "dtcl_core/mnist_3v5.npz",
             "dtcl_study/reported.csv",
+            "dtcl_study/headline.md",
         )
     )
     assert {path.name for path in site.iterdir()} == {"dtcl_core", "dtcl_study", next(site.glob("*.dist-info")).name}

@@ -110,7 +110,7 @@ def compute(
         task.remote([run.to_dict() for run in members], kind, precision, record(members[0]), owner_of(store)): members
         for members in stacks
     }
-    progress = Progress(stacks, quiet)
+    progress, failed = Progress(stacks, quiet), ""
     try:
         while pending:
             for done in ray.wait(list(pending), num_returns=len(pending), timeout=POLL_SECONDS)[0]:
@@ -118,16 +118,18 @@ def compute(
                 try:
                     rows, traces, networks = ray.get(done)
                 except ray.exceptions.RayError as error:
-                    why = str(getattr(error, "cause", None) or type(error).__name__).rstrip(".")
-                    raise ValueError(f"a worker failed: {why}.") from None
+                    failed = str(getattr(error, "cause", None) or type(error).__name__).rstrip(".")
+                    continue  # what others finished is stored first
                 if any(row["provenance"]["sources"] != SOURCES for row in rows):
                     raise ValueError("a worker runs other code than this machine; install the same version everywhere.")
-                present = store.rows({row["key"] for row in rows}) if traces else {}  # see `local.keep`
+                present = store.rows({row["key"] for row in rows})  # see `local.keep`
                 if wanting := [row for row in rows if row["key"] not in present]:
                     store.add(wanting, networks)
                 for trace in traces:
                     store.add_trace(Trace.from_dict(trace))
                 progress.trained_elsewhere(members)
+            if failed:
+                raise ValueError(f"a worker failed: {failed}.")
             if pending and should_stop():
                 raise Interrupted
     finally:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import torch
 
 from .. import encoder_files, evaluate, pretrain
+from ..checks import checked_number
 from ..config import REVISION, Protocol, Run
 from ..encoder import IMAGE_SIZE, dropout_shapes
 from ..engine.device import free_bytes, is_accelerator, release_memory, resolve_device, resolve_precision
@@ -215,7 +216,7 @@ def make_rows(
 
 def keep(stack: Stack, members: Sequence[Run], store: Store, record: bool) -> None:
     """Evaluate a trained stack and store its networks, rows and traces."""
-    present = store.rows({run.key for run in members}) if record else {}  # a run may lack its trace only: its row stays as it is
+    present = store.rows({run.key for run in members})  # a run may lack its trace only, or another process was quicker
     wanting = [run for run in members if run.key not in present]
     if wanting:
         draws = evaluate.measure(stack, wanting)
@@ -295,13 +296,14 @@ def missing_stacks(
     record: ShouldRecord = lambda run: False,
 ) -> list[list[Run]]:
     """Stacks cut from all the runs asked for, without the runs that exist; files that a kill left behind are removed."""
+    most = None if stack_size is None else int(checked_number("stack_size", stack_size, 1, integer=True))
     distinct = {run.key: run for run in runs}.values()
     shapes: dict[tuple[Any, ...], list[Run]] = {}
     for run in distinct:
         shapes.setdefault(pretrain.shape_of(run.training), []).append(run)
     stacks: list[list[Run]] = []
     for shape in sorted(shapes, key=repr):
-        size = stack_size or stack_size_for(device, shape[0], precision)
+        size = most or stack_size_for(device, shape[0], precision)
         stacks += cut_into_stacks(shapes[shape], size, mixes_streams(device, shape[0], precision), record)
     missing = {run.key for run in store.missing(distinct, traced=record)}
     tidy(store, [members for members in stacks if missing.isdisjoint(run.key for run in members)])

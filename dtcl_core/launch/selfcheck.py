@@ -95,7 +95,7 @@ def pace(device: torch.device, precision: str, usual: Sequence[Run]) -> tuple[in
 
 
 def memory(device: torch.device, precision: str, timed: int) -> Finding:
-    """What a usual stack takes of memory (one of `timed` runs was trained), and whether the device has room for one."""
+    """How much memory a usual stack takes, and whether the device has room. `timed`: how many runs the timed stack had, 0 if none was timed."""
     size, each = local.stack_size_for(device, Protocol(), precision), local.bytes_of_run(Protocol(), precision)
     found = f"a stack of {size} runs is estimated at {size * each / 2**30:.2g} GiB"
     if not is_accelerator(device):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from ..checks import checked_number
+from ..checks import checked_number, shown
 
 
 def embed_in_chunks(encoder: Callable[[Any], Tensor], x: Tensor | Mapping[str, Tensor], chunk_size: int) -> Tensor:
@@ -36,8 +36,8 @@ def embed_in_chunks(encoder: Callable[[Any], Tensor], x: Tensor | Mapping[str, T
     True
     """
     size = int(checked_number("chunk_size", chunk_size, 1, integer=True))
-    if not isinstance(x, (Tensor, Mapping)):
-        raise ValueError(f"x must be a tensor or a dictionary of tensors, got {type(x).__name__}.")
+    if not isinstance(x, (Tensor, Mapping)) or (isinstance(x, Tensor) and not x.dim()):
+        raise ValueError(f"x must be a tensor [N, ...] or a dictionary of such tensors, got {shown(x)}.")
     parts = x.split(size) if isinstance(x, Tensor) else _parts(x, size)
     return torch.cat([checkpoint(encoder, part, use_reentrant=False) for part in parts])
 

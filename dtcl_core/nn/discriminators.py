@@ -122,8 +122,8 @@ class Discriminator(Described):
             raise RuntimeError(f"this {type(self).__name__} is not fitted yet; call fit(z, domains) first.")
         learned = [getattr(self, name) for name in self.learned]
         width = learned[0].shape[-1]
-        if not isinstance(z, Tensor) or z.dim() < 2 or z.shape[-1] != width:
-            given = tuple(z.shape) if isinstance(z, Tensor) else type(z).__name__
+        if not isinstance(z, Tensor) or z.dim() < 2 or z.shape[-1] != width or not z.is_floating_point():
+            given = f"{z.dtype} {tuple(z.shape)}" if isinstance(z, Tensor) else type(z).__name__
             raise ValueError(f"z must be embeddings [..., N, {width}], as those fitted to, got {given}.")
         z = widened(z)
         with torch.autocast(z.device.type, enabled=False):

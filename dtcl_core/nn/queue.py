@@ -67,10 +67,9 @@ class NegativeQueue(Described):
 
     def _check(self, z: Tensor, domains: Tensor | None, ids: Tensor | None) -> None:
         """Raise ValueError for what would spoil the queue."""
-        if not isinstance(z, Tensor):
-            raise ValueError(f"z must be a tensor, got {type(z).__name__}.")
-        if z.dim() != 2 or z.shape[-1] != self.dim:
-            raise ValueError(f"z must be [N, {self.dim}], got {tuple(z.shape)}.")
+        if not isinstance(z, Tensor) or z.dim() != 2 or z.shape[-1] != self.dim:
+            given = tuple(z.shape) if isinstance(z, Tensor) else type(z).__name__
+            raise ValueError(f"z must be a tensor [N, {self.dim}], got {given}.")
         for name, value in (("domains", domains), ("ids", ids)):
             if value is not None:
                 check_integers(name, value, z.shape[:1])

@@ -449,7 +449,7 @@ def test_the_six_lines_run():
     space |= given
     for block in others:
         exec(block, space)
-    assert len(others) == 3 and space["loss_fn"](space["z0"], space["z1"], space["domains"]).isfinite()
+    assert len(others) == 4 and space["loss_fn"](space["z0"], space["z1"], space["domains"]).isfinite()
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,12 @@ def test_a_stack_keeps_its_runs_while_others_finish(all_methods, tmp_path, monke
         assert seen[-1] == {r.training.key for r in cut[finished]}
 
 
+def test_a_stack_of_less_than_one_run_is_refused(all_methods, tmp_path):
+    for size in (0, -1, 1.5):
+        with pytest.raises(ValueError, match="stack_size must be an integer >= 1"):
+            local.compute(all_methods, Store(tmp_path), "cpu", stack_size=size, quiet=True)
+
+
 def test_what_runs_is_said_once_for_each_way(all_methods, monkeypatch):
     monkeypatch.setattr(local.torch, "get_num_threads", lambda: 4)
     monkeypatch.delenv("DTCL_TRUNK", raising=False)

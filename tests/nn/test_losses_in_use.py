@@ -416,8 +416,10 @@ def test_dictionaries_are_embedded_in_chunks(batch):
     torch.testing.assert_close(parts, whole)
     for a, b in zip(*(torch.autograd.grad(z.sin().sum(), net.parameters()) for z in (whole, parts))):
         torch.testing.assert_close(a, b)
-    with pytest.raises(ValueError, match="x must be a tensor or a dictionary of tensors, got list"):
+    with pytest.raises(ValueError, match=r"x must be a tensor \[N, \.\.\.\] or a dictionary of such tensors, got \["):
         embed_in_chunks(encoder, [batch[0]], 3)
+    with pytest.raises(ValueError, match=r"x must be a tensor \[N, \.\.\.\] or a dictionary of such tensors, got tensor\(1\.\)"):
+        embed_in_chunks(encoder, torch.tensor(1.0), 3)
     for wrong in ({}, {"x": batch[0], "mask": batch[1][:3]}, {"x": batch[0], "text": ["a"] * N}):
         with pytest.raises(ValueError, match="x must be tensors of one length, got lengths"):
             embed_in_chunks(encoder, wrong, 3)

@@ -211,11 +211,8 @@ def test_fresh_rows_are_taken_where_all_of_their_seeds_are_there(monkeypatch):
     assert set(zip(taken.method, taken.sigma, taken.seed)) == {(r.method, r.sigma, r.seed) for r in runs if r.sigma == 50}
 
 
-def test_the_claims_are_numbered_and_their_chapters_exist():
-    from pathlib import Path
-
-    book = {path.stem for path in (Path(__file__).resolve().parents[2] / "book").glob("*.ipynb")}
-    assert [c.number for c in CLAIMS] == list(range(1, 16)) and {c.chapter for c in CLAIMS} <= book
+def test_the_claims_are_numbered():
+    assert [c.number for c in CLAIMS] == list(range(1, 16))
     with pytest.raises(ValueError, match="claims 1 to 15, got 16"):
         claims.judged(16)
 

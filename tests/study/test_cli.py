@@ -262,7 +262,7 @@ def test_status_names_its_store_and_its_json_says_the_same(tmp_path, capsys):
     store.add([row(run, status="diverged" if run is runs[0] else "ok") for run in (*first, runs[-1])])
     assert cli.main(["status", "--results", str(tmp_path)]) == 0
     text = capsys.readouterr().out
-    assert text.startswith(f"{len(first) + 1} rows in {tmp_path}, 0 of them in conflict") and "1 run diverged" in text
+    assert text.startswith(f"{len(first) + 1} rows in {tmp_path}; 0 runs with rows that disagree") and "1 run diverged" in text
     assert cli.main(["status", "--json", "--results", str(tmp_path)]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["store"], found["rows"], found["diverged"], found["conflicts"]) == (str(tmp_path), len(first) + 1, 1, {})
@@ -291,7 +291,7 @@ def test_status_counts_runs_with_rows_that_disagree(tmp_path, capsys):
         assert cli.main(["status", "--results", str(tmp_path)]) == 0
         captured = capsys.readouterr()
         assert cli.main(["status", "--json", "--results", str(tmp_path)]) == 0
-    assert captured.out.startswith(f"2 rows in {tmp_path}, 1 of them in conflict") and "disagree" in captured.err
+    assert captured.out.startswith(f"2 rows in {tmp_path}; 1 run with rows that disagree") and "disagree" in captured.err
     ((key, files),) = json.loads(capsys.readouterr().out)["conflicts"].items()
     assert key == row()["key"] and sorted(files) == sorted(path.name for path in store.rows_path.iterdir())
 
@@ -324,7 +324,7 @@ def test_an_audit_that_is_stopped_keeps_what_it_compared(tmp_path, monkeypatch, 
     assert cli.main(command) == terminal.STOPPED
     said = capsys.readouterr().out
     assert said.startswith("Training 2 rows in 2 stacks on cpu again: 2 run-epochs."), "it was silent at first"
-    assert "1 of 1 rows came out identical" in said and "Stopped; 1 row was compared until then." in said
+    assert "1 of 1 row came out identical" in said and "Stopped; 1 row was compared until then." in said
     compared.clear()
     assert cli.main([*command, "--json"]) == terminal.STOPPED
     found = json.loads(capsys.readouterr().out)

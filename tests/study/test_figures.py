@@ -48,7 +48,7 @@ CHANGES = crossed(
 CHANGES = CHANGES.drop_duplicates(["change", "method", "metric"]).assign(
     n=3, mean=lambda f: f.test_ood - 0.8, low=-0.3, high=0.25
 )
-TOLD, GRIDS = reported.by_sigma(), reported.temperature_tables()
+TOLD, GRIDS = reported.load("table_9_global_vs_batch").query("discriminator == 'global'"), reported.temperature_tables()
 TRACE = Trace("a", np.ones(40), 0.05, 0.2, np.ones((40, 2, BINS), dtype=np.int64))
 POINTS = pd.DataFrame(
     {"split": ["test_id", "test_ood"], "digit": ["3", "5"], "color": [(1, 0, 0), (0, 1, 0)], "x": [0, 1], "y": [0, 1]}
