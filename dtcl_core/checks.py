@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import sys
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
@@ -14,8 +13,7 @@ def shown(value: Any) -> str:
     """A value as a message shows it: its `repr`, cut where it is long."""
     if isinstance(value, Integral) and not isinstance(value, bool) and abs(int(value)) > 10**30:
         return "a number of more than thirty digits"
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    return text if len(text := repr(value)) <= 80 else f"{text[:77]}..."
 
 
 def closest(name: Any, known: Iterable[str]) -> str:
@@ -40,7 +38,10 @@ def checked_number(
         ValueError: naming the value and what is accepted.
     """
     good = type(value) in (int, float) or isinstance(value, Real) and not isinstance(value, bool)
-    good = good and abs(value) <= sys.float_info.max and (value > low if above else value >= low) and value <= high
+    try:
+        good = good and math.isfinite(value) and (value > low if above else value >= low) and value <= high
+    except OverflowError:  # an integer may be too large for a float
+        good = False
     if good and integer and not isinstance(value, Integral):
         good = float(value).is_integer()
     if not good:

@@ -55,8 +55,6 @@ class Steady:
 def steady_output() -> Iterator[Steady]:
     """Standard output and error as `Steady` streams; gives the first."""
     before = sys.stdout, sys.stderr
-    with suppress(AttributeError):  # of a stream that is no terminal's; an encoding may lack letters, such as –
-        sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     output, errors = Steady(sys.stdout), Steady(sys.stderr)
     sys.stdout, sys.stderr = output, errors
     try:

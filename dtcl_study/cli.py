@@ -195,7 +195,7 @@ def run(options: argparse.Namespace) -> int:
     asked_for = {name: getattr(options, name) for name in ("seeds", "epochs", "sigma", "methods", "tau_alpha")}
     runs = REGISTRY[options.experiment].runs(options.preset, **asked_for)
     if not runs:
-        raise ValueError(f"{options.experiment} asks for no such run in preset {options.preset}; preset paper asks for more.")
+        raise ValueError(f"{options.experiment} asks for no such run in preset {options.preset}; try preset paper.")
     runs = local.shard_of(runs, *options.shard) if options.shard else runs
     store = Store(options.results) if options.results else store_of(options.preset)
     missing, counted = len(store.missing(runs, wants_trace)), f"{options.experiment}, preset {options.preset}"

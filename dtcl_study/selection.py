@@ -115,6 +115,8 @@ def freeze(name: str, frame: pd.DataFrame, folder: Path) -> Path:
     target = folder / f"{name}.json"
     if target.exists():
         raise ValueError(f"{target.name} exists, and a frozen selection is never changed.")
+    if frame.empty:
+        raise ValueError("no seed is complete, so nothing can be selected.")
     count = frame.sigma.map(lambda sigma: SEEDS if sigma == SIGMA else FEWER_SEEDS)
     for (sigma, kind), part in frame.assign(kind=frame.discriminator.fillna("global")).groupby(["sigma", "kind"]):
         selecting = set(range(count[part.index[0]]))

@@ -100,7 +100,7 @@ def compute(
     if device != "cpu" and not gpus:
         raise ValueError(f"device {device!r} was asked for, but the Ray cluster has no GPU.")
     kind = device.partition(":")[0]  # Ray picks which GPU
-    size = stack_size or (local.CPU_STACK if kind == "cpu" else local.GPU_STACK)
+    size = (local.CPU_STACK if kind == "cpu" else local.GPU_STACK) if stack_size is None else stack_size
     stacks = local.missing_stacks(runs, store, torch.device(kind), precision, size, record)
     if not stacks:
         return 0

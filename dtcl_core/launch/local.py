@@ -149,14 +149,13 @@ def pace_of(rows: Iterable[dict[str, Any]], device: torch.device) -> Pace:
     if not chosen:
         return Pace(None, None, f"no row was trained on {device} yet")
     on = f" on {numbered(here['threads'], 'thread')}" if here["threads"] else ""
-    source = f"this processor{on} by {path}"
-    source = source if same else f"any {device.type}, as there is none of {source}"
+    source = "" if same else f"any {device.type}, as there is none of "
     seconds, core_seconds = [], []
     for row in chosen:
         protocol, threads = row["run"]["protocol"], row["provenance"].get("threads")
         seconds.append(row["provenance"]["seconds"] / (protocol["epochs"] * protocol["split_sizes"][0]))
         core_seconds += [seconds[-1] * threads] if isinstance(threads, int) else []  # a text where they changed on the way
-    source = f"the median of {numbered(len(chosen), 'row')} of {source}"
+    source = f"the median of {numbered(len(chosen), 'row')} of {source}this processor{on} by {path}"
     return Pace(median(seconds), median(core_seconds) if core_seconds else None, source)
 
 

@@ -80,6 +80,7 @@ class DomainAdversary(Tunable):
     """
 
     settings = ("num_domains", "lambda_", "schedule", "normalize", "validate")
+    fixed = ("num_domains",)  # of the classifier
 
     def __init__(
         self,

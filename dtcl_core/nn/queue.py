@@ -27,7 +27,7 @@ class NegativeQueue(Described):
     `ids` too: the second finds the first's z1 in the queue. ``symmetric=True`` is something else: z1 is the anchor too, with z0 as its positive.
     """
 
-    settings = ("size", "dim")
+    settings = fixed = ("size", "dim")
     z: Tensor
     domains: Tensor
     filled: Tensor

@@ -59,11 +59,12 @@ class Described(nn.Module):
     """A module that prints its attributes named in `settings`, and checks those of `OPTIONS`."""
 
     settings: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()  # settings that size a tensor
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in OPTIONS and self.has_setting(name):
             value = OPTIONS[name](name, value)
-            if name in ("size", "dim") and getattr(self, name, value) != value:
+            if name in self.fixed and self.__dict__.get(name, value) != value:
                 raise ValueError(f"{name} cannot change: make another {type(self).__name__}.")
             if not isinstance(value, nn.Module):
                 self._modules.pop(name, None)  # `nn.Module` would refuse it in the place of a module
@@ -134,7 +135,7 @@ class Tunable(Described):
         elif not outside_vmap(bool, accepted.all()):
             bound = ">= 0" if name in MAY_BE_ZERO else "> 0 (`LearnedTemperature` cannot be other)"
             raise ValueError(f"{name} must be {bound}, got {value.detach().flatten().tolist()}.")
-        if value.numel() != 1 and name != "lambda_":  # that of a penalty makes its runs itself
+        if value.numel() != 1 and (name != "lambda_" or not value.numel()):  # that of a penalty makes its runs itself
             runs = tuple(like.shape[:-2])
             if value.dim() > len(runs) or any(n not in (1, r) for n, r in zip(reversed(value.shape), reversed(runs))):
                 raise ValueError(f"{name} has shape {tuple(value.shape)}, but a temperature is a number, or one a run: {runs}.")

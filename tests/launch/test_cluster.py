@@ -115,6 +115,34 @@ def test_a_worker_that_fails_is_told_in_a_line(all_methods, tmp_path, two_worker
         cluster.compute(all_methods[:1], Store(tmp_path), "cpu", quiet=True)
 
 
+def test_what_others_finished_is_stored_before_a_failure_is_told(all_methods, tmp_path, monkeypatch):
+    class Task:
+        def __init__(self, work, *given):
+            self.work, self.given = work, given
+
+        def options(self, **_):
+            return self
+
+        def remote(self, *given):
+            return Task(self.work, *given)
+
+    def result(task):
+        if task is tasks[0]:
+            raise ray.exceptions.RayError
+        return task.work(*task.given)
+
+    tasks: list[Task] = []
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
+    monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0})
+    monkeypatch.setattr(ray, "remote", Task)
+    monkeypatch.setattr(ray, "wait", lambda pending, **_: (tasks.extend(pending) or tasks, []))
+    monkeypatch.setattr(ray, "get", result)
+    runs = all_methods[:3]
+    with pytest.raises(ValueError, match=r"^a worker failed: RayError\.$"):
+        cluster.compute(runs, Store(tmp_path), "cpu", stack_size=1, quiet=True)
+    assert len(tasks) == 3 and len(Store(tmp_path).rows()) == 2
+
+
 @pytest.mark.parametrize(("device", "gpus"), [("cpu", 0), ("cuda", 1)])
 def test_every_task_names_its_cores(all_methods, tmp_path, monkeypatch, device, gpus):
     class Named(Exception):

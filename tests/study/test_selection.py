@@ -85,6 +85,8 @@ def test_what_is_frozen_is_what_is_selected_and_is_never_changed(tmp_path):
     }
     with pytest.raises(ValueError, match="is never changed"):
         selection.freeze("sigma_25", rows, tmp_path)
+    with pytest.raises(ValueError, match="no seed is complete"):
+        selection.freeze("other", rows.iloc[:0], tmp_path)
     with pytest.raises(ValueError, match=r"at sigma 50 \(global discriminator\) seeds 0 to 4 select; not complete: 3, 4"):
         selection.freeze("sigma_50", frame(standard(), by_table(VALUES)), tmp_path)
     with pytest.raises(ValueError, match="a selection of standard is frozen already"):
