@@ -140,7 +140,7 @@ def verdict(found: pd.DataFrame) -> tuple[str, list[str]]:
     said += [(FAILED, f"{r.key} should have been identical and was not: {r.run}.") for r in must[~must.identical].itertuples()]
     if lost := ", ".join(found.key[found[list(METRICS)].isna().any(axis=1) & ~found.identical]):
         said.append((FAILED, f"diverged in one of the two trainings: {lost}."))
-    seeds = may.groupby("seed")[list(METRICS)].mean()
+    seeds = may.dropna(subset=list(METRICS)).groupby("seed")[list(METRICS)].mean()
     if len(seeds) < ENOUGH and not may.identical.all():
         few = f"of fewer than {ENOUGH} seeds: too few to compare in distribution."
         said.append((UNDECIDED, f"{numbered(len(may), 'row')} from other machines, stacks or code, {few}"))

@@ -62,6 +62,11 @@ class Verdict:
             return f"{told['clear']} of {told.total()} differences clear of zero"
         return f"{told['for']} for, {told['open']} open, {told['against']} against"
 
+    @property
+    def brief(self) -> str:
+        """For tables, such as "holds: 6 for, 0 open, 0 against"; before the claim is judged the word, and whether it can only fail."""
+        return f"{self.word}: {self.counts}" if self.word != NOT_YET else self.word + ": will fail" * ("will fail" in self.waits)
+
 
 def states(found: Iterable[tuple[str, pd.Series]], decides: bool = True, m: int | None = None) -> list[Contrast]:
     """Contrasts with what each says (this module's first lines); `m` is the number of contrasts given unless said."""
@@ -108,34 +113,36 @@ class Claim:
     Attributes:
         number, says: the claim.
         where: which part of the paper makes it.
-        seeds: "fresh", "grid", "batches" (random batches stand for seeds) or "exact" (autograd against the formula).
+        judged_on: "fresh", "grid", "batches" (random batches stand for seeds) or "exact" (autograd against the formula).
         compares: its contrasts, from the evidence.
         beside: contrasts that are shown and take no part in the verdict.
         rule: from contrasts to a word.
         tables: the numbers of the paper's tables that make it.
-        behind: where `seeds` is "grid": how many of them are complete.
+        complete: where it is judged on the grid: how many of its seeds are complete.
     """
 
     number: int
     says: str
     where: str
-    seeds: str
+    judged_on: str
     compares: Callable[[Evidence], contrasts.Differences]
     beside: Callable[[Evidence], contrasts.Differences] = field(default=lambda e: iter(()))
     rule: Callable[[Sequence[Contrast]], str] = by_the_rule
     tables: Sequence[int] = ()
-    behind: Callable[[Evidence], int] = attrgetter("grid.complete_seeds")
+    complete: Callable[[Evidence], int] = attrgetter("grid.complete_seeds")
 
     def judged(self, evidence: Evidence) -> Verdict:
         """The verdict on this claim."""
         found = states(self.compares(evidence))
         beside = states(self.beside(evidence), decides=False, m=len(found))
-        if self.seeds == "grid" and self.behind(evidence) < SEEDS:
+        if self.judged_on == "grid" and self.complete(evidence) < SEEDS:
             found, beside = ([c._replace(state=NOT_YET) for c in some] for some in (found, beside))
         word = self.rule(found)
         if self.rule is no_trend and word != NOT_YET:  # for and against what? a difference is clear of zero, or it is not
             found = [c._replace(state="not clear" if c.interval.low <= 0 <= c.interval.high else "clear") for c in found]
-        awaited = "fresh seeds that are not trained yet" if self.seeds == "fresh" else f"all {SEEDS} seeds of its grid"
+        awaited = "fresh seeds that are not trained yet" if self.judged_on == "fresh" else f"all {SEEDS} seeds of its grid"
+        if against := sum(c.state == "against" for c in found) if self.rule is by_the_rule else 0:
+            awaited += f", and will fail: {against} of {len(found)} comparisons are against it"
         return Verdict(word, found + beside, f"waits for {awaited}" if word == NOT_YET else "")
 
 
@@ -156,9 +163,9 @@ CLAIMS = (
     Claim(9, "Between global and batch-level discriminators there is no clear trend", "Table 9", "fresh", contrasts.discriminators,
           rule=no_trend, tables=(9,)),
     Claim(10, "A projector head lowers both accuracies; D-Test-ID rises with its dimension", "Figure 5", "grid", contrasts.projector_heads,
-          behind=attrgetter("heads.complete_seeds")),
+          complete=attrgetter("heads.complete_seeds")),
     Claim(11, "Temperatures start low for pairs of one domain and converge to tau_alpha", "Figures 6 and 7",
-          "grid", contrasts.temperatures_converge, behind=lambda e: min(len(e.traces), e.grid.complete_seeds)),
+          "grid", contrasts.temperatures_converge, complete=lambda e: min(len(e.traces), e.grid.complete_seeds)),
     Claim(12, "A negative's gradient is exp(s/tau)/tau over the denominator", "appendix B", "exact", contrasts.gradient),
     Claim(13, "A weight outside the exponent has a negligible effect compared to the scaling of similarities by the temperature", "appendix B", "batches",
           contrasts.weight_outside),

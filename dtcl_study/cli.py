@@ -99,7 +99,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         "--methods": {"help": "names with commas between them (default: all)"},
         "--sigma": sigma,
         "--tau-alpha": {"help": "temperatures to try instead of the preset's, with commas between them"},
-        "--seeds": {"type": int, "help": "number of seeds (default: the preset's); of runs with seeds of their own, the first so many"},
+        "--seeds": {"type": int, "help": "number of seeds (default: the preset's); of experiments on fixed seeds, how many of them"},
         "--epochs": {"type": int, "help": "epochs (default: the preset's)"},
         "--shard": {"type": shard, "metavar": "I/N", "help": "do only part I (from 0) of N, as in a job array"},
         "--time-limit": {"type": positive(float), "metavar": "SECONDS", "help": "stop cleanly after this long"},
@@ -186,35 +186,33 @@ def run(options: argparse.Namespace) -> int:
     from dtcl_core.pretrain import Interrupted
     from dtcl_core.results import Store
 
-    from .experiments import PRESETS, REGISTRY, wants_trace
+    from .experiments import PRESETS, REGISTRY
     from .study import store_of
 
     check_precision_name(options.precision)
-    check_device_name(options.device)
-    device = options.device if options.launcher == "ray" else str(resolve_device(options.device))  # Ray knows its own devices
+    device = check_device_name(options.device) if options.launcher == "ray" else str(resolve_device(options.device))
     asked_for = {name: getattr(options, name) for name in ("seeds", "epochs", "sigma", "methods", "tau_alpha")}
-    runs = REGISTRY[options.experiment].runs(options.preset, **asked_for)
+    record, runs = REGISTRY[options.experiment].records, REGISTRY[options.experiment].runs(options.preset, **asked_for)
     if not runs:
         raise ValueError(f"{options.experiment} asks for no such run in preset {options.preset}; try preset paper.")
     runs = local.shard_of(runs, *options.shard) if options.shard else runs
     store = Store(options.results) if options.results else store_of(options.preset)
-    missing, counted = len(store.missing(runs, wants_trace)), f"{options.experiment}, preset {options.preset}"
+    missing, counted = len(store.missing(runs, record)), f"{options.experiment}, preset {options.preset}"
     print(f"{counted}: {len(runs) - missing} of {len(runs)} runs exist in {store.path}.", flush=True)
     if missing:
         print(f"Training {missing} on {device}{' through Ray' if options.launcher == 'ray' else ''}.", flush=True)
         try:
             how = {name: getattr(options, name) for name in ("precision", "stack_size")}
             compute = {"local": local, "ray": cluster}[options.launcher].compute
-            compute(runs, store, device, record=wants_trace, should_stop=stop_requests(options.time_limit), **how)
+            compute(runs, store, device, record=record, should_stop=stop_requests(options.time_limit), **how)
         except (Interrupted, KeyboardInterrupt):
-            left = len(store.missing(runs, wants_trace))
+            left = len(store.missing(runs, record))
             print(f"Stopped with {left} of {len(runs)} runs to go. The same command goes on; whole epochs are kept.", flush=True)
             return STOPPED
         print(f"All {len(runs)} runs exist now.")
     if PRESETS[options.preset].caution:
         print(PRESETS[options.preset].caution)
-    rows = store.rows()
-    diverged = sum(rows[run.key]["status"] == "diverged" for run in runs)
+    diverged = sum(row["status"] == "diverged" for row in store.rows({run.key for run in runs}).values())
     if diverged:
         print(f"{diverged} of {len(runs)} runs diverged: they have a row, and no accuracy.")
     return int(0 < diverged == len(runs))
@@ -275,7 +273,7 @@ def described(found: dict[str, Any]) -> list[str]:
         time = "?" if line["seconds_left"] is None else readable_time(line["seconds_left"])
         hours = "?" if line["core_hours"] is None else f"{line['core_hours']:.1f}"
         said.append(form.format(*counts, seeds, line["to_train"], time, hours))
-    said.append("A seed is complete when every configuration has a row on it. A shared run is to train in the first part only.")
+    said.append("A seed is complete when every configuration has a row on it. A run of several parts is to train in the first.")
     said.append("The parts fresh and choices ask for runs of frozen selections only.")
     if found["seconds_an_image"] is None:
         return [*said, f"There is no telling how long the rest takes: {found['pace_of']}."]
@@ -377,10 +375,10 @@ def reproduce(options: argparse.Namespace) -> int:
 
         evidence = study.Evidence()
         twin = tables.twin_of(number, evidence)
-        verdicts = {f"claim {c.number}, on {c.seeds} seeds": c.judged(evidence).word for c in claims.CLAIMS if number in c.tables}
-        more = {"caption": twin.caption, "seeds": twin.n_text, "verdicts": verdicts}
+        words = {f"claim {c.number} ({c.judged_on} seeds)": c.judged(evidence).word for c in claims.CLAIMS if number in c.tables}
+        more = {"caption": twin.caption, "seeds": twin.n_text, "verdicts": words}
         heading = f"Table {number}: {twin.caption} Measured: {twin.n_text}."
-        heading += "".join(f"\n{name.capitalize()}: {word}." for name, word in verdicts.items())
+        heading += "".join(f"\n{name.capitalize()}: {word}." for name, word in words.items())
         found = twin.frame.rename(columns={"mean": "measured"})
         found["difference"] = found.measured - found.reported
     else:
@@ -448,7 +446,7 @@ def performed(arguments: Sequence[str]) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status: 1 in place of 0 if what it printed could not be written (a full disk)."""
-    with steady_output() as output:
+    with steady_output() as output, warnings.catch_warnings():
         status = performed(sys.argv[1:] if arguments is None else arguments)
         output.flush()
         if output.failure is not None:

@@ -22,7 +22,7 @@ class Interval(NamedTuple):
     n: int
 
     def text(self, signed: bool = False) -> str:
-        """As tables show it, with three decimals; – without a seed.
+        """As tables show it, with three decimals, or one digit where a limit would round to zero; – without a seed.
 
         >>> Interval(0.75, 0.5, 1.0, 5).text(), Interval(0.75, np.nan, np.nan, 1).text(), Interval(0.1, 0.05, 0.15, 9).text(True)
         ('0.750 [0.500, 1.000]', '0.750', '+0.100 [+0.050, +0.150]')
@@ -30,8 +30,8 @@ class Interval(NamedTuple):
         form = "+.3f" if signed else ".3f"
         if not self.n:
             return "–"
-        ends = "" if self.n < 2 else f" [{self.low:{form}}, {self.high:{form}}]"
-        return f"{self.mean:{form}}{ends}"
+        ends = (f"{end:{'+' * signed}.1g}" if 0 < abs(end) < 0.0005 else f"{end:{form}}" for end in (self.low, self.high))
+        return f"{self.mean:{form}}" + (f" [{', '.join(ends)}]" if self.n > 1 else "")
 
 
 def mean(values: Iterable[float], confidence: float = 0.95) -> Interval:
@@ -68,11 +68,11 @@ def predicted(draws: Sequence[Sequence[float]], seeds: int, ends: tuple[float, f
     """Our mean accuracy, and the 95 % prediction interval for a mean over `seeds` other seeds with one draw of labels each, cut at `ends`.
 
     Args:
-        draws: for each seed of ours its accuracies (or their differences: -1 and 1 are the ends), one per draw of labels.
+        draws: for each seed of ours its accuracies (or their differences: -1 and 1 are the ends), one per draw of labels; two seeds or more.
     """
     means = pd.Series([np.mean(each) for each in draws], dtype=float)
     n, others = len(means), sum(len(each) - 1 for each in draws)  # seeds, and degrees of freedom of the variance between draws
-    # np.var without ddof on purpose: draw^2 (1 - 1/20); the variance of the means holds the rest.
+    # A study with one draw has seed^2 + draw^2. The variance of our means holds draw^2 / 20, which np.var without ddof leaves out.
     between, within = means.var() * (1 / n + 1 / seeds), np.mean([np.var(each) for each in draws]) / seeds
     shares = between**2 / max(n - 1, 1) + within**2 / max(others, 1)
     df = max((between + within) ** 2 / shares, 1.0) if shares else 1.0  # by Welch and Satterthwaite

@@ -20,13 +20,12 @@ from dtcl_core import losses
 from dtcl_core.config import Protocol
 
 from .compare import by_seed, difference
-from .experiments import BASELINES, DOMAIN, FOLLOWED, ID, OOD, ORACLE, PROPOSED, SHORT, percent, title
+from .experiments import BASELINES, DOMAIN, FOLLOWED, ID, OOD, ORACLE, PAPER_SELECTS, PROPOSED, SHORT, percent, title
 from .selection import ROUNDED, leave_one_seed_out
 from .study import Evidence
 
 Differences = Iterator[tuple[str, pd.Series]]  # what is compared, and its difference by seed
 
-PAPERS_SELECTION = ((0.075, 0.5), (0.175, 1.0))  # tau_alpha and tau_beta of both methods, by Tables 3 and 6
 HIDE_LESS = ("standard", "mmd", "dann")  # the baselines that should show more of the domain: all but Same Domain Negatives
 
 
@@ -184,10 +183,11 @@ def gradient(e: Evidence) -> Differences:
 
 def weight_outside(e: Evidence) -> Differences:
     """Half of what the temperature changes in the gradient, minus the change by a weight outside the exponent, where the paper selects."""
-    for tau_alpha, tau_beta in PAPERS_SELECTION:
-        changes = {seed: gradient_changes(seed, tau_alpha, tau_beta) for seed in range(20)}
-        label = f"half the gradient's change by the temperature, minus the change by a weight: tau_alpha {tau_alpha:g}, tau_beta {tau_beta:g}"
-        yield label, pd.Series({seed: inside / 2 - outside for seed, (inside, outside) in changes.items()})
+    for at in PAPER_SELECTS.values():
+        alpha, beta = at["tau_alpha"], at["tau_beta"]
+        values = {seed: inside / 2 - outside for seed in range(20) for inside, outside in [gradient_changes(seed, alpha, beta)]}
+        label = f"half the gradient's change by the temperature, minus that by a weight: tau_alpha {alpha:g}, tau_beta {beta:g}"
+        yield label, pd.Series(values)
 
 
 def gradient_changes(seed: int, tau_alpha: float, tau_beta: float, n: int = 64) -> tuple[float, float]:

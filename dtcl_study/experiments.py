@@ -24,9 +24,10 @@ from dtcl_core.methods import ALL_METHODS, METHODS
 from . import left_open
 from .reported import SEEDS, SIGMA
 
-Setting = Mapping[str, Any]  # what an experiment sets of a `Run`: all but the seed; "protocol" holds changes to it
+Setting = Mapping[str, Any]  # what an experiment sets of a `Run`: "seeds": those it is fixed to; "protocol": changes to it
 
 PROPOSED = ("dw_negatives", "dw_pairs")
+PAPER_SELECTS = {"dw_negatives": {"tau_alpha": 0.075, "tau_beta": 0.5}, "dw_pairs": {"tau_alpha": 0.175, "tau_beta": 1.0}}
 BASELINES = ("standard", "same_domain", "mmd", "dann")
 ORACLE = "color_jitter"
 ID, OOD, DOMAIN = "test_id", "test_ood", "d_test_id"
@@ -88,9 +89,8 @@ def configurations(method: str, preset: str) -> list[dict[str, float]]:
     if preset == "paper":
         return grid(method)
     uses = ALL_METHODS[method].uses
-    if "tau_beta" in uses:  # those that the paper selects
-        both = [{"tau_alpha": 0.075, "tau_beta": 0.5}, {"tau_alpha": 0.175, "tau_beta": 1.0}]
-        return both if preset == "laptop" else [both[method == "dw_pairs"]]
+    if "tau_beta" in uses:
+        return list(PAPER_SELECTS.values()) if preset == "laptop" else [PAPER_SELECTS[method]]
     taus = (0.1, 0.2) if preset == "laptop" else (0.1,)
     return [{"tau_alpha": tau, **({"lambda_": 0.1} if "lambda_" in uses else {})} for tau in taus]
 
@@ -99,7 +99,7 @@ def comparison(methods: Sequence[str], sigmas: Sequence[float] = (SIGMA,)) -> Ca
     """Every configuration of some methods at some sigmas."""
 
     def settings(preset: str) -> list[Setting]:
-        chosen = sigmas[2::2] if preset == "smoke" and len(sigmas) > 2 else sigmas  # 50 and 150 of the paper's five
+        chosen = [s for s in sigmas if s in (SIGMA, 150.0)] if preset == "smoke" else sigmas
         return [{"method": m, "sigma": s, **c} for s in chosen for m in methods for c in configurations(m, preset)]
 
     return settings
@@ -127,7 +127,7 @@ FOLLOWED: Setting = {"method": "dw_pairs", "sigma": SIGMA, "tau_alpha": 0.125, "
 
 def wants_trace(run: Run) -> bool:
     """Whether a run's temperatures are to be recorded: those that the paper follows, on the grid's seeds, whoever trains the run."""
-    return run.seed < FIRST_FRESH_SEED and all(getattr(run, name) == value for name, value in FOLLOWED.items())
+    return run.seed < FIRST_FRESH_SEED and run == Run(**FOLLOWED, seed=run.seed, protocol=run.protocol)
 
 
 def weight_outside(preset: str) -> list[Setting]:
@@ -223,11 +223,13 @@ class Experiment:
         name: how the command line and chapters call it.
         title: what it reproduces.
         settings: what its runs set in a preset. A setting that names its `seeds` takes no others.
+        records: whether a run leaves a trace of its temperatures.
     """
 
     name: str
     title: str
     settings: Callable[[str], Sequence[Setting]]
+    records: Callable[[Run], bool] = wants_trace
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -324,7 +326,7 @@ REGISTRY = {
         Experiment("sigma_ablation", "Figure 1: seven methods at five spreads", comparison(tuple(METHODS), SIGMAS)),
         Experiment("global_vs_batch", "Table 9: two kinds of discriminator", both_discriminators),
         Experiment("projector_head", "Figure 5: projector heads, at sigma 25", heads),
-        Experiment("effective_temperature", "Figures 6 and 7: temperatures by epoch", lambda preset: [FOLLOWED]),
+        Experiment("effective_temperature", "Figures 6 and 7: temperatures by epoch", lambda _: [FOLLOWED], lambda _: True),
         Experiment("fresh", "the selected configurations on fresh seeds", fresh),
         Experiment("choices", "what the paper leaves open, changed one at a time", choices),
         Experiment("weight_outside", "claim 13: a weight outside the exponent", weight_outside),

@@ -1,6 +1,6 @@
-"""The figures of the book's results, from data frames; `style` says how they look.
+"""The figures of the book; `style` says how they look.
 
-Twins of the paper's figures: 1 `along_sigma`, 4 `scatter`, 5 `heads`, 6 `temperature_lines`, 7 `temperature_ridges`. Each function returns a figure
+Twins: Figures 1 `along_sigma`, 4 `scatter`, 5 `heads`, 6 `temperature_lines`, 7 `temperature_ridges`. Each function returns a figure
 as wide as the text. `metrics` are columns with accuracies, a panel each; intervals are Student's 95 % over seeds. Without rows a panel says so.
 """
 
@@ -24,11 +24,10 @@ from dtcl_core.data import ColoredDigits
 from dtcl_core.methods import ALL_METHODS, METHODS
 from dtcl_core.traces import Trace
 
-from . import style as styles
 from .compare import Interval, accuracy, by_seed
 from .experiments import FOLLOWED, title
 from .reported import SIGMA
-from .style import GRAY, INK, METRIC_TITLES, PAIRS, WIDTH, Look, handle, look, method_handles, n_said, wrapped
+from .style import GRAY, INK, METRIC_TITLES, PAIRS, PALE, SELECTED, WIDTH, Look, handle, look, method_handles, n_said, wrapped
 
 REPORTED: dict[str, Any] = {"marker": "D", "linestyle": "", "markerfacecolor": "none", "markersize": 4.5}
 HEADS = {"linear": ("linear head", "white"), "mlp": ("MLP head", INK)}  # what a kind is called, and the face of its mark
@@ -212,7 +211,7 @@ def heads(rows: pd.DataFrame, metrics: Sequence[str]) -> Figure:
         if bare.n:
             axis.axhline(bare.mean, color=GRAY, linewidth=1.4, zorder=0)
         if bare.n > 1:
-            axis.axhspan(bare.low, bare.high, color=styles.PALE, alpha=0.6, linewidth=0, zorder=-1)
+            axis.axhspan(bare.low, bare.high, color=PALE, alpha=0.6, linewidth=0, zorder=-1)
         found = {key: accuracy(by_seed(part, metric)) for key, part in rows.groupby(["projector", "projector_dim"])}
         counts += [bare.n, *(interval.n for interval in found.values())]
         axis.set_ylim(*_limits([*rows[metric]], [bare, *found.values()], 0.02))
@@ -251,7 +250,7 @@ def heads_by_temperature(rows: pd.DataFrame, metric: str) -> Figure:
             if tau in bare:
                 ends = [place - 0.42, place + 0.42]
                 axis.plot(ends, [bare[tau].mean] * 2, color=GRAY, linewidth=1.4, zorder=0)
-                axis.fill_between(ends, bare[tau].low, bare[tau].high, color=styles.PALE, linewidth=0, zorder=-1)
+                axis.fill_between(ends, bare[tau].low, bare[tau].high, color=PALE, linewidth=0, zorder=-1)
             for dim, shift, shade, marker in zip(dims, _dodged(len(dims)), shades, markers):
                 if (kind, dim, tau) in by_cell:
                     _bar(axis, by_cell[kind, dim, tau], place + shift, Look(shade, marker, 5.0), "y")
@@ -287,11 +286,11 @@ def scatter(runs: pd.DataFrame, means: pd.DataFrame, chosen: pd.DataFrame, metri
             average = means.loc[means.method == method, metric].mean()
             axis.plot([average] * 2, [place - 0.4, place + 0.4], color="black", linewidth=1.4)
             picked = chosen.loc[chosen.method == method, metric]
-            axis.plot(picked, [place] * len(picked), "o", color=styles.SELECTED, markersize=7, markeredgecolor="white")
+            axis.plot(picked, [place] * len(picked), "o", color=SELECTED, markersize=7, markeredgecolor="white")
         _chance(axis, "x")
         if means.empty:
             _not_yet(axis)
-    keys = [handle("a configuration", "0.42", markersize=3.2), handle("selected by validation", styles.SELECTED)]
+    keys = [handle("a configuration", "0.42", markersize=3.2), handle("selected by validation", SELECTED)]
     keys += [handle("one of its runs", "0.8", markersize=1.8), handle("mean of configurations", "black", "", linestyle="-")]
     _legend(figure, keys, means.n, of=" of a configuration")
     return figure
@@ -346,7 +345,7 @@ def maps(means: pd.DataFrame, chosen: pd.DataFrame, reported: pd.DataFrame, meth
         _map(axis, table.set_index(["tau_alpha", "tau_beta"]).shown.unstack().reindex(index=alphas, columns=betas))
         for cell in selected.itertuples():
             place = (betas.index(cell.tau_beta) - 0.5, alphas.index(cell.tau_alpha) - 0.5)
-            for color, width in (("white", 4.0), (styles.SELECTED, 2.2)):
+            for color, width in (("white", 4.0), (SELECTED, 2.2)):
                 axis.add_patch(plt.Rectangle(place, 1, 1, fill=False, edgecolor=color, linewidth=width, clip_on=False, zorder=3))
         axis.set_title(name)
         axis.set_xticks(range(len(betas)), [f"{b:g}" for b in betas])
@@ -445,7 +444,7 @@ def embeddings(pictures: Mapping[str, tuple[pd.DataFrame, float]]) -> Figure:
     for axis in axes.flat:
         axis.set(xticks=[], yticks=[])
         axis.grid(visible=False)
-        sns.despine(ax=axis, top=False, right=False)
+        axis.spines[:].set_visible(True)
     for (left, right), (method, (points, share)) in zip(axes, pictures.items()):
         seen = points[points.split != "test_ood"]
         _digits_at(left, seen, list(seen.color))

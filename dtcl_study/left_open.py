@@ -136,7 +136,7 @@ BEST_NETWORKS: tuple[str, ...] = (  # the two that get more seeds
 )
 TAKEN_NETWORKS: tuple[str, ...] = ("colours not clipped, crops from 0.5, dropout 0.1",)  # one, or two that fit alike
 BEST_WEIGHTS: tuple[str, ...] = ("100 Adam steps of 0.01, tau_min 0.05", "100 Adam steps of 0.01, tau_min 0.01")
-# The changes to `BASE` that were chosen: `Protocol`'s defaults.
+# The whole setting that was chosen: `Protocol`'s defaults.
 CHOSEN: Mapping[str, Any] = {**BASE, "color_clipping": "none", "crop_scale": (0.5, 1.0), "discriminator_fit": "adam"}
 
 
@@ -154,18 +154,11 @@ def settings(preset: str) -> list[dict[str, Any]]:
     """The experiment's settings: both stages on the first seeds, and the best two on more; full runs only."""
     if preset != "paper":
         return []
-    weights = weight_candidates(TAKEN_NETWORKS)
-    parts = (
-        (NETWORKS, NETWORK_CONFIGURATIONS, NETWORK_SEEDS),
-        ([network for network in NETWORKS if network.name in BEST_NETWORKS], NETWORK_CONFIGURATIONS, MORE_NETWORK_SEEDS),
-        (weights, WEIGHT_CONFIGURATIONS, WEIGHT_SEEDS),
-        ([weight for weight in weights if weight.name in BEST_WEIGHTS], WEIGHT_CONFIGURATIONS, MORE_WEIGHT_SEEDS),
-    )
+    stages = (network_stage(), NETWORKS, BEST_NETWORKS), (weight_stage(), weight_candidates(TAKEN_NETWORKS), BEST_WEIGHTS)
     return [
-        {**c.setting(configuration), "seeds": seeds}
-        for candidates, tried, seeds in parts
-        for c in candidates
-        for configuration in tried
+        {**c.setting(tried), "seeds": stage.seeds + (stage.more_seeds if c.name in best else ())}
+        for stage, candidates, best in stages
+        for c, tried in product(candidates, stage.configurations)
     ]
 
 
@@ -260,7 +253,7 @@ def draws_of(row: Any, metric: str, fraction: float) -> list[float]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Candidates compared on the same seeds of a stage: `measured` by the candidate's name, in the list's order; at least one."""
+    """Candidates compared on the same seeds of a stage: `found` by the candidate's name, in the list's order; at least one."""
 
     stage: Stage
     found: Mapping[str, Measured]
@@ -278,7 +271,7 @@ class Comparison:
         between = np.mean([m.var(axis=1, ddof=1) for m, _ in each], axis=0)
         return np.maximum(between - draw / DRAWS, 0.0), draw
 
-    def distances(self, name: str, seeds: np.ndarray | None = None) -> np.ndarray:
+    def z_scores(self, name: str, seeds: np.ndarray | None = None) -> np.ndarray:
         """z [..., targets] for one candidate; on some of its seeds [..., n], with the variances of all."""
         mean, _ = self.found[name].at(self.stage.targets, np.arange(self.n) if seeds is None else seeds)
         seed, draw = self.variances
@@ -288,7 +281,7 @@ class Comparison:
 
     def misfits(self, seeds: np.ndarray | None = None) -> dict[str, Any]:
         """The misfit of each candidate, a number; for seeds [..., n] an array [...]."""
-        return {name: np.sqrt(np.mean(np.clip(self.distances(name, seeds), -CAP, CAP) ** 2, axis=-1)) for name in self.found}
+        return {name: np.sqrt(np.mean(np.clip(self.z_scores(name, seeds), -CAP, CAP) ** 2, axis=-1)) for name in self.found}
 
     @cached_property
     def table(self) -> pd.DataFrame:

@@ -39,7 +39,7 @@ def by_configuration(frame: pd.DataFrame, metric: str = "validation") -> pd.Data
     twice = rows.duplicated([*CONFIGURATION, "seed"])
     if twice.any():
         first = rows[twice].iloc[0]
-        raise ValueError(f"{first.method} has a configuration twice on seed {first.seed}: the rows are of several protocols.")
+        raise ValueError(f"{first.method} has a configuration twice on seed {first.seed}: several protocols or replicates.")
     table = rows.set_index([*CONFIGURATION, "seed"])[metric].unstack("seed")
     return table.sort_index()  # ties then go to the smaller hyperparameters
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -68,7 +68,7 @@ class Study:
         self.preset = checked_choice("preset", preset, tuple(PRESETS))
         self.name = checked_choice("experiment", experiment, tuple(REGISTRY))
         self.runs: list[Run] = REGISTRY[self.name].runs(preset, **options)
-        self.narrowed = set(self.runs) != set(REGISTRY[self.name].runs(preset, sigma=options.get("sigma")))
+        self.narrowed = set(self.runs) != set(REGISTRY[self.name].runs(preset, sigma={run.sigma for run in self.runs} or None))
         if save is not None:
             if not (isinstance(save, str) and save):
                 raise ValueError(f"save must be the name of a folder, got {save!r}.")
@@ -79,7 +79,7 @@ class Study:
         if compute:
             from dtcl_core.launch.local import compute as train  # takes a while to import, and pages mostly read
 
-            train(self.runs, self.store, device, record=wants_trace)
+            train(self.runs, self.store, device, record=REGISTRY[self.name].records)
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -208,7 +208,7 @@ class Evidence:
         """What the verdict on the main claim waits for, and how much of it is there."""
         fresh = Study("fresh", self.preset, quiet=True).counts.get((SIGMA, "global"), 0)
         decide = f"Fresh seeds, which took no part in the selection, decide the claim (complete: {fresh} of {FRESH_SEEDS})."
-        return f"The paper's grid of 190 configurations is complete on {self.grid.progress}. {decide}"
+        return f"The grid of {len({replace(run, seed=0) for run in self.grid.runs})} configurations is complete on {self.grid.progress}. {decide}"
 
     @cached_property
     def heads(self) -> Study:

@@ -16,14 +16,15 @@ import numpy as np
 import pandas as pd
 
 from dtcl_core.config import LABEL_FRACTIONS, SIGMAS, TAU_ALPHAS, TAU_BETAS
-from dtcl_core.methods import METHODS
+from dtcl_core.methods import ALL_METHODS, METHODS
 
 from . import reported
 from .chapter import Table
 from .claims import NOT_YET, states
 from .compare import Interval, accuracy, by_seed, cut_said, difference, seeds_said
 from .experiments import BASELINES, DOMAIN, ID, OOD, ORACLE, PROPOSED, SHORT, percent, title
-from .reported import SIGMA
+from .reported import CHANCE, SIGMA
+from .selection import ROUNDED
 from .study import Evidence, Study
 
 ACCURACIES = (OOD, ID, DOMAIN)
@@ -107,7 +108,7 @@ class Twin:
         for places in self.compared:
             there = {place: values[place] for place in places if not math.isnan(values.get(place, math.nan))}
             near = {j for _, j in places if self.columns[j].metric == DOMAIN}  # there the best is the nearest to one half
-            scores = {place: round(abs(v - 0.5), 12) if place[1] in near else -v for place, v in there.items()}
+            scores = {place: round(abs(v - CHANCE) if place[1] in near else -v, ROUNDED) for place, v in there.items()}
             if len(scores) == len(places) > 1:
                 ranks = {place: sum(other < score for other in scores.values()) for place, score in scores.items()}
                 found |= {place: known[rank] for place, rank in ranks.items() if rank < len(known)}
@@ -257,9 +258,9 @@ def twin_of(number: int, evidence: Evidence | None = None) -> Twin:
     if number in (1, 2):
         return (table_1, table_2)[number - 1](evidence.shown)
     if number in TEMPERATURE_TABLES:
-        return temperature_table(number, Study("temperature", evidence.preset).complete)
+        return temperature_table(number, Study("temperature", evidence.preset, quiet=True).complete)
     if number == 9:
-        return table_9(Study("global_vs_batch", evidence.preset).selected())
+        return table_9(Study("global_vs_batch", evidence.preset, quiet=True).selected())
     raise ValueError(f"the paper has Tables 1 to 9, got {number!r}.")
 
 
@@ -288,7 +289,7 @@ def leads(rows: pd.DataFrame) -> pd.DataFrame:
 def devices_said(rows: pd.DataFrame) -> str:
     """How many runs of which methods a GPU trained, where a CPU trained the others; else empty."""
     runs, on_gpu = (part.groupby("method").key.nunique() for part in (rows, rows[rows.device != "cpu"]))
-    told = ", ".join(f"{title(m)} ({on_gpu[m]} of {runs[m]} runs)" for m in METHODS if m in on_gpu)
+    told = ", ".join(f"{title(m)} ({on_gpu[m]} of {runs[m]} runs)" for m in ALL_METHODS if m in on_gpu)
     why = "A difference between methods may be partly one between devices: see *How far to trust these numbers*."
     return f"Trained by a GPU: {told}; all others by a CPU. {why}" if rows.device.nunique() > 1 else ""
 

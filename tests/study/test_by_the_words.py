@@ -39,7 +39,7 @@ def test_every_verdict_on_networks_follows_from_the_words(tmp_path, monkeypatch)
     for one in whole_study.selections():
         (tmp_path / f"{one['name']}.json").write_text(json.dumps(one))
     told = by_the_words.everything(tmp_path, tmp_path)
-    assert sorted(told) == [claim.number for claim in claims.CLAIMS if claim.seeds in ("fresh", "grid")]
+    assert sorted(told) == [claim.number for claim in claims.CLAIMS if claim.judged_on in ("fresh", "grid")]
     evidence, words = Evidence(), set()
     for claim in claims.CLAIMS:
         if claim.number in told:
@@ -61,7 +61,7 @@ def test_committed_rows_say_what_the_words_make_of_them(monkeypatch):
     for claim in claims.CLAIMS:
         if claim.number in told:
             agree(claim, claim.judged(evidence), told[claim.number])
-        elif claim.seeds in ("fresh", "grid"):
+        elif claim.judged_on in ("fresh", "grid"):
             assert claim.judged(evidence).word == claims.NOT_YET, claim.number
 
 

@@ -10,10 +10,10 @@ import pytest
 from made_up import frame
 
 from dtcl_core.config import Run
-from dtcl_study import claims, contrasts, reported, study
+from dtcl_study import claims, reported, study
 from dtcl_study.claims import CLAIMS, Contrast
 from dtcl_study.compare import Interval
-from dtcl_study.experiments import ORACLE, PROPOSED
+from dtcl_study.experiments import ORACLE, PAPER_SELECTS, PROPOSED
 from dtcl_study.study import Evidence, Study
 
 NOISE = np.random.default_rng(0).normal(size=1000)
@@ -133,12 +133,30 @@ def test_nothing_is_said_before_the_fresh_seeds_are_there():
     assert claims.judged(1, evidence).said == "Not judged yet"
 
 
+def test_a_claim_that_one_comparison_decides_is_known_to_fail_before_it_is_judged():
+    class Part(MadeUp):
+        @cached_property
+        def fresh(self):
+            rows = super().fresh
+            return rows[rows.sigma == 50]
+
+    upside_down = lambda run, fraction, metric: 1 - papers(run, fraction, metric)
+    word, counts = (five := claims.judged(5, Part(upside_down))).word, five.counts
+    assert word == claims.NOT_YET and five.brief == "not judged yet: will fail"
+    assert counts == "waits for fresh seeds that are not trained yet, and will fail: 12 of 36 comparisons are against it"
+    assert claims.judged(5, Part(papers)).brief == claims.NOT_YET
+    assert claims.judged(9, MadeUp(upside_down)).brief.startswith("holds: ")
+
+
 def test_a_contrast_beside_a_claim_is_corrected_as_those_that_count():
     noise = series(0.0)
     below = noise - 2.5 * noise.std() / len(noise) ** 0.5  # "against" if it stood alone (2.1), not as one of six (3.0)
     assert claims.states([("alone", below)])[0].state == "against"
     claim = replace(
-        CLAIMS[1], seeds="exact", compares=lambda e: ((str(i), noise) for i in range(6)), beside=lambda e: iter([("b", below)])
+        CLAIMS[1],
+        judged_on="exact",
+        compares=lambda e: ((str(i), noise) for i in range(6)),
+        beside=lambda e: iter([("b", below)]),
     )
     assert claim.judged(MadeUp(papers)).contrasts[-1].state in ("open", "alike")
 
@@ -237,4 +255,4 @@ def test_the_script_that_tries_the_rule_on_known_truths_runs(monkeypatch):
 def test_claim_13_is_judged_where_the_papers_validation_selects():
     told = reported.temperature_tables().query("metric == 'validation'")
     best = told.loc[told.groupby("method").value.idxmax()].set_index("method").loc[list(PROPOSED)]
-    assert list(zip(best.tau_alpha, best.tau_beta)) == list(contrasts.PAPERS_SELECTION)
+    assert list(zip(best.tau_alpha, best.tau_beta)) == [tuple(at.values()) for at in PAPER_SELECTS.values()]

@@ -364,7 +364,7 @@ def test_a_table_is_printed_reported_beside_measured(grid, capsys):
     assert cli.main(["reproduce", "table", "1"]) == 0
     heading, *verdicts, names = (out := capsys.readouterr().out.splitlines())[:6]
     lines = out[6:]
-    assert verdicts == [f"Claim {number}, on fresh seeds: not judged yet." for number in (1, 2, 3, 4)]
+    assert verdicts == [f"Claim {number} (fresh seeds): not judged yet." for number in (1, 2, 3, 4)]
     assert (
         heading.startswith("Table 1: Accuracy with 1 % of the labels at sigma 50.")
         and heading.endswith("Measured: 2 seeds.")
@@ -379,7 +379,7 @@ def test_a_table_is_printed_reported_beside_measured(grid, capsys):
     assert cli.main(["reproduce", "Table 1", "--format", "latex"]) == 0
     latex = capsys.readouterr().out
     assert (
-        re.match(r"% Table 1: .*\n(% Claim \d, on fresh seeds: not judged yet\.\n){4}\\begin\{tabular\}\{lllllllll\}\n", latex)
+        re.match(r"% Table 1: .*\n(% Claim \d \(fresh seeds\): not judged yet\.\n){4}\\begin\{tabular\}\{lllllllll\}\n", latex)
         and latex.count("test\\_ood") == 7
     )
 

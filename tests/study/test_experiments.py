@@ -38,6 +38,13 @@ def test_the_followed_runs_are_traced_on_the_seeds_of_the_grid_alone():
     assert experiments.wants_trace(run) and not experiments.wants_trace(
         dataclasses.replace(run, seed=experiments.FIRST_FRESH_SEED)
     )
+    assert not experiments.wants_trace(dataclasses.replace(run, projector="mlp", projector_dim=16))
+
+
+def test_the_experiment_on_temperatures_records_them_whatever_it_is_asked_to_change():
+    experiment = REGISTRY["effective_temperature"]
+    others = experiment.runs("paper", sigma=25) + experiment.runs("paper", tau_alpha=0.2)
+    assert len(others) == 10 and all(map(experiment.records, others)) and not any(map(experiments.wants_trace, others))
 
 
 def test_a_design_is_filled_seed_by_seed():

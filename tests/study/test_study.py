@@ -94,6 +94,7 @@ def test_a_run_that_diverged_counts_as_chance_in_the_frame_and_in_the_selection(
         ({}, False),
         ({"methods": "all", "seeds": 5}, False),
         ({"sigma": 25}, False),
+        ({"sigma": (spread for spread in (25, 50))}, False),
         ({"epochs": 100}, True),
         ({"methods": "dann"}, True),
     ],

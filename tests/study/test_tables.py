@@ -182,3 +182,6 @@ def test_a_table_whose_rows_come_from_two_kinds_of_device_says_whose():
     said = tables.devices_said(rows)
     assert said.startswith("Trained by a GPU: Standard CL (1 of 2 runs); all others by a CPU. ")
     assert tables.devices_said(rows[rows.device == "cuda"]) == ""
+    others = frame([Run("macl", lambda_=0.5), Run("standard")])
+    others.loc[others.method == "macl", "device"] = "cuda"
+    assert tables.devices_said(others).startswith("Trained by a GPU: MACL (1 of 1 runs); ")
