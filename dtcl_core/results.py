@@ -332,11 +332,13 @@ def load(path: str | Path | None = None) -> pd.DataFrame:
     """Every measured run, one row per run and label fraction.
 
     Args:
-        path: a results folder; None means the project's own.
+        path: a results folder (ValueError if it is none); None means the project's own.
 
     Returns:
         A data frame with `COLUMNS`: the run's configuration (for methods with one temperature it is in tau_alpha),
         label_fraction, the metrics as fractions correct (NaN for a run that diverged), and its provenance; `protocol` is a
         hash of the protocol.
     """
+    if path is not None and not Path(path).is_dir():
+        raise ValueError(f"{path} is no folder.")
     return Store(path).load()

@@ -376,11 +376,11 @@ def reproduce(options: argparse.Namespace) -> int:
         evidence = study.Evidence()
         twin = tables.twin_of(number, evidence)
         words = {f"claim {c.number} ({c.judged_on} seeds)": c.judged(evidence).word for c in claims.CLAIMS if number in c.tables}
-        more = {"caption": twin.caption, "seeds": twin.n_text, "verdicts": words}
-        heading = f"Table {number}: {twin.caption} Measured: {twin.n_text}."
+        seeds = twin.n_text + (" (fresh)" if number < 3 and len(evidence.at(50.0)) else " of the grid")
+        more = {"caption": twin.caption, "seeds": seeds, "verdicts": words}
+        heading = f"Table {number}: {twin.caption} Measured: {seeds}."
         heading += "".join(f"\n{name.capitalize()}: {word}." for name, word in words.items())
-        found = twin.frame.rename(columns={"mean": "measured"})
-        found["difference"] = found.measured - found.reported
+        found = twin.frame.rename(columns={"mean": "measured"}).assign(difference=lambda f: f.measured - f.reported)
     else:
         verdict = claims.judged(number)
         more = {"says": claims.CLAIMS[number - 1].says, "verdict": verdict.word, "counts": verdict.counts}

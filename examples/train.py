@@ -19,13 +19,30 @@ from torchvision.transforms import v2
 
 from dtcl_core import DomainWeightedInfoNCELoss, logistic
 
-parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("folder")
-for name, default in (("epochs", 20), ("batch", 256), ("size", 96), ("tau_alpha", 0.2), ("tau_beta", 0.2), ("seed", 0)):
-    parser.add_argument(f"--{name}", type=type(default), default=default)
-parser.add_argument("--unseen", help="a domain kept for testing")
+
+class Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Shows defaults, and the description as it is."""
+
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=Help)
+parser.add_argument("folder", type=Path, help="FOLDER/DOMAIN/CLASS/IMAGE")
+for name, default, what in (
+    ("epochs", 20, "passes over the images"),
+    ("batch", 256, "images a step"),
+    ("size", 96, "height and width of a view, in pixels"),
+    ("tau_alpha", 0.2, "base temperature"),
+    ("tau_beta", 0.2, "how far domains move a temperature"),
+    ("seed", 0, "of views, batches and first weights"),
+):
+    parser.add_argument(f"--{name}", type=type(default), default=default, help=what)
+parser.add_argument("--unseen", metavar="DOMAIN", help="a domain kept for testing")
 parser.add_argument("--log", help="folder for TensorBoard (pip install tensorboard)")
 options = parser.parse_args()
+if min(options.epochs, options.batch - 1, options.size) < 1:
+    parser.error("epochs and size must be at least 1, batch at least 2.")
+found = [path for path in options.folder.rglob("*") if path.suffix.lower() in torchvision.datasets.folder.IMG_EXTENSIONS]
+if {len(path.relative_to(options.folder).parts) for path in found} != {3}:  # else classes would be taken for domains
+    parser.error(f"images must lie as FOLDER/DOMAIN/CLASS/IMAGE; those in {options.folder} do not, or there are none.")
 torch.manual_seed(options.seed)
 device = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -53,6 +70,8 @@ if options.unseen not in (None, *images.classes):
 domains = torch.tensor(images.targets)  # to torchvision the first folder is the class, to us it is the domain
 unseen = domains == images.class_to_idx[options.unseen] if options.unseen else torch.zeros(len(domains), dtype=torch.bool)
 known = domains[~unseen].unique()
+if len(known) < 2:
+    parser.error(f"training needs images of two domains or more, got {len(known)}.")
 order = torch.full((len(images.classes),), -1).index_copy(0, known, torch.arange(len(known)))  # 0 ... N_D - 1, unseen -1
 
 backbone = torchvision.models.resnet18()

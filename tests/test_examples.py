@@ -37,6 +37,21 @@ def test_a_folder_of_images_is_trained_on(tmp_path):
     assert float(figures["tau_within"]) < float(figures["tau_across"])
 
 
+def test_folders_of_classes_alone_are_not_taken_for_domains(tmp_path):
+    for folder in ("images/0", "images/1", "one/red/0", "one/red/1"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "0.png").touch()
+    for arguments, said in {
+        ("images",): "images must lie as FOLDER/DOMAIN/CLASS/IMAGE; those in images do not, or there are none.",
+        ("nothing",): "those in nothing do not, or there are none.",
+        ("one",): "training needs images of two domains or more, got 1.",
+        ("one", "--batch", "1"): "epochs and size must be at least 1, batch at least 2.",
+    }.items():
+        command = [sys.executable, str(EXAMPLES / "train.py"), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert done.returncode == 2 and done.stderr.rstrip().endswith(said)
+
+
 def test_the_notebook_runs_without_a_network_where_all_is_installed(tmp_path):
     for script in EXAMPLES.glob("*.py"):
         shutil.copy(script, tmp_path)

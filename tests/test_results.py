@@ -58,7 +58,10 @@ def test_rows_come_before_networks_where_there_is_no_room_for_both(store, monkey
 
 
 def test_an_empty_store_gives_an_empty_frame(store):
+    store.path.mkdir(exist_ok=True)
     assert results.load(store.path).empty and list(results.load(store.path).columns) == list(results.COLUMNS)
+    with pytest.raises(ValueError, match="elsewhere is no folder"):
+        results.load(store.path / "elsewhere")
 
 
 def test_missing_names_each_run_once(store):

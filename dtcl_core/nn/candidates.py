@@ -87,7 +87,7 @@ class Temperatures:
 
     tau_alpha: float | Tensor
     tau_beta: float | Tensor = 0.0
-    tau_min: float | Tensor = 0.01
+    tau_min: float | Tensor = 0.05
     num_domains: int = 2
 
 

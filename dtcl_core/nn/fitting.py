@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from .. import logistic
 
-# A step that moves no posterior by more is the last one. Posteriors are then off by two or three times as much at most.
+# A step that moves no posterior by more is the last one. Posteriors are then mostly off by two or three times as much.
 TOLERANCE = {torch.float32: 3e-3, torch.float64: 1e-9}
 LAST_ROUND = 3  # tolerances that the step outside of the span may move; it leaves about a tenth of what it moved
 ROUNDS, ITERATIONS, HISTORY = 4, 200, 3
@@ -156,7 +156,7 @@ def _solve(x: Tensor, y: Tensor, num_domains: int, l2: float) -> tuple[Tensor, T
 def fit(x: Tensor, y: Tensor, num_domains: int, l2: float = 1.0) -> tuple[Tensor, Tensor]:
     """A linear classifier of the domains of each batch, whose posteriors are the optimum's to within 0.01 in float32.
 
-    In 672 problems (l2 = 1, 2 to 12 domains, 3 to 128 dimensions) the largest error was 0.006; nine of ten were below 0.002.
+    In 672 problems (l2 = 1, 2 to 12 domains, 3 to 128 dimensions) the largest error was 0.006; raw features of a tiny domain: up to 0.05.
 
     Args:
         x: [..., M, k] features in float32 or float64; no gradient flows through the fit.

@@ -81,7 +81,7 @@ class DomainWeightedLoss(Weighed, BaseMetricLossFunction):
         *,
         num_domains: int,
         weighting: str = "negatives",
-        tau_min: Setting = 0.01,
+        tau_min: Setting = 0.05,
         discriminator: HasPosterior | None = None,
         l2: float = 1.0,
         features: str = "l2",

@@ -104,14 +104,12 @@ class DomainAdversary(Tunable):
         """Lambda, a number or [], when a share `progress` of the training, from 0 to 1, is done.
 
         Raises:
-            ValueError: if lambda is negative, or depends on the progress and there is none.
+            ValueError: if lambda is negative, or if there is no progress where it depends on it, or some where it does not.
         """
         lambda_ = self.now("lambda_", self.classifier.weight, self.validate)
-        if self.schedule == "constant":
-            return lambda_
-        if progress is None:
-            raise ValueError('schedule="ganin" needs progress, the share of the training that is done.')
-        return lambda_ * losses.annealed(progress)
+        if (progress is None) != (self.schedule == "constant"):
+            raise ValueError('schedule="ganin" needs progress, the share of the training that is done; "constant" takes none.')
+        return lambda_ if progress is None else lambda_ * losses.annealed(progress)
 
     def forward(self, z: Tensor, domains: Tensor, progress: float | Tensor | None = None) -> Tensor:
         """The classifier's cross entropy, in nats and in its weights' dtype, of embeddings z [N, k] and domains int [N].
@@ -120,7 +118,7 @@ class DomainAdversary(Tunable):
         0-d tensor: each other number would compile it anew.
 
         Raises:
-            ValueError: as for `MMDPenalty`, for another width than `dim`, and for progress that is out of range or missing.
+            ValueError: as for `MMDPenalty`, for another width than `dim`, and for progress that is out of range, missing or not used.
         """
         if self.validate and not torch.compiler.is_compiling():
             check_embeddings(z, domains, self.num_domains, needed=True)

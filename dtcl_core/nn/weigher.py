@@ -95,7 +95,7 @@ class Weigher(Tunable):
         single = domains.amax(-1) <= domains.masked_fill(domains < 0, self.num_domains).amin(-1)
         if validate and not compiled and bool(single.any()):
             message = "a batch holds no two known domains: no discriminator can be fitted, and its weights are w_ij = 1 / N_D."
-            warnings.warn(message, stacklevel=2)  # Python shows it once
+            warnings.warn(message, stacklevel=6)  # the call of the loss; Python shows it once
         weight, bias = weight.masked_fill(single[..., None, None], 0.0), bias.masked_fill(single[..., None], 0.0)
         return Fitted(logistic.LogisticModel(weight, bias), self.features)
 

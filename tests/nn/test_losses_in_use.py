@@ -29,6 +29,7 @@ from dtcl_core import (
     discriminator,
     embed_in_chunks,
 )
+from dtcl_core.config import Protocol
 
 N, K, D = 24, 6, 3
 
@@ -176,8 +177,14 @@ def test_a_batch_of_one_domain_gives_the_plain_loss(batch):
 
         for one in (domains * 0 + 1, domains * 0, domains * 0 - 1):
             torch.testing.assert_close(every_way(make_loss, z0, z1, one), InfoNCELoss(0.2)(z0, z1))
-        with pytest.warns(UserWarning, match="holds no two known domains"):
+        with pytest.warns(UserWarning, match="holds no two known domains") as told:
             make_loss(True)(z0, z1, domains * 0)
+        assert told[0].filename == __file__
+
+
+def test_the_floor_is_that_of_the_books_runs():
+    assert DomainWeightedInfoNCELoss(0.2, 0.3, num_domains=D).tau_min == Protocol().tau_min
+    assert DomainWeightedSupConLoss(0.2, 0.3, num_domains=D).tau_min == Protocol().tau_min
 
 
 def test_an_anchor_of_unknown_domain_has_the_plain_loss(batch):
