@@ -142,7 +142,7 @@ class Claim:
             found = [c._replace(state="not clear" if c.interval.low <= 0 <= c.interval.high else "clear") for c in found]
         awaited = "fresh seeds that are not trained yet" if self.judged_on == "fresh" else f"all {SEEDS} seeds of its grid"
         if against := sum(c.state == "against" for c in found) if self.rule is by_the_rule else 0:
-            awaited += f", and will fail: {against} of {len(found)} comparisons are against it"
+            awaited += f", and will fail: {against} of {len(found)} comparisons against it"
         return Verdict(word, found + beside, f"waits for {awaited}" if word == NOT_YET else "")
 
 

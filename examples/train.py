@@ -9,6 +9,7 @@ part in the training, and the class is also named there.
 """
 
 import argparse
+import os
 from pathlib import Path
 
 import torch
@@ -40,9 +41,15 @@ parser.add_argument("--log", help="folder for TensorBoard (pip install tensorboa
 options = parser.parse_args()
 if min(options.epochs, options.batch - 1, options.size) < 1:
     parser.error("epochs and size must be at least 1, batch at least 2.")
-found = [path for path in options.folder.rglob("*") if path.suffix.lower() in torchvision.datasets.folder.IMG_EXTENSIONS]
-if {len(path.relative_to(options.folder).parts) for path in found} != {3}:  # else classes would be taken for domains
-    parser.error(f"images must lie as FOLDER/DOMAIN/CLASS/IMAGE; those in {options.folder} do not, or there are none.")
+found = [
+    Path(where, name).relative_to(options.folder)
+    for where, _, names in os.walk(options.folder, followlinks=True)
+    for name in names
+]
+found = [path for path in found if path.suffix.lower() in torchvision.datasets.folder.IMG_EXTENSIONS and len(path.parts) > 1]
+bad = [path for path in found if len(path.parts) != 3 or any(part.startswith(".") for part in path.parts)]
+if bad or not found:  # classes, or a hidden folder, would be taken for domains
+    parser.error(f"images must lie as FOLDER/DOMAIN/CLASS/IMAGE, none of them hidden; found {bad[0] if bad else 'none'}.")
 torch.manual_seed(options.seed)
 device = "cuda" if torch.cuda.is_available() else "cpu"
 

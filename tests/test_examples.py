@@ -38,12 +38,13 @@ def test_a_folder_of_images_is_trained_on(tmp_path):
 
 
 def test_folders_of_classes_alone_are_not_taken_for_domains(tmp_path):
-    for folder in ("images/0", "images/1", "one/red/0", "one/red/1"):
+    for folder in ("images/0", "many/red/.thumbs", "one/red/0", "one/red/1"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "0.png").touch()
     for arguments, said in {
-        ("images",): "images must lie as FOLDER/DOMAIN/CLASS/IMAGE; those in images do not, or there are none.",
-        ("nothing",): "those in nothing do not, or there are none.",
+        ("images",): "images must lie as FOLDER/DOMAIN/CLASS/IMAGE, none of them hidden; found 0/0.png.",
+        ("nothing",): "none of them hidden; found none.",
+        ("many",): "found red/.thumbs/0.png.",
         ("one",): "training needs images of two domains or more, got 1.",
         ("one", "--batch", "1"): "epochs and size must be at least 1, batch at least 2.",
     }.items():

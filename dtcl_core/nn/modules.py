@@ -265,7 +265,7 @@ class DomainWeightedInfoNCELoss(_TwoViews):
     Args:
         tau_alpha: temperature of positives, and of negatives about whose domain nothing is known; > 0.
         tau_beta: how far the probability w_ij of sharing a domain moves a negative's temperature, >= 0. At 0 this is
-            `InfoNCELoss`, unless tau_min is above tau_alpha. If tau_beta (1 - 1 / N_D) is about tau_alpha or more, tau_min is
+            `InfoNCELoss`, unless tau_min is above tau_alpha. If tau_beta (1 - 1 / N_D) exceeds tau_alpha - tau_min, tau_min is
             the temperature of pairs that surely share a domain.
         num_domains: N_D, the number of training domains, at least 2.
         weighting: "negatives" takes the anchor's domain as known, "pairs" takes neither domain as known; see
