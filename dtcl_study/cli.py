@@ -376,9 +376,7 @@ def reproduce(options: argparse.Namespace) -> int:
         evidence = study.Evidence()
         twin = tables.twin_of(number, evidence)
         words = {f"claim {c.number} ({c.judged_on} seeds)": c.judged(evidence).word for c in claims.CLAIMS if number in c.tables}
-        seeds = twin.n_text + (
-            " (fresh)" if number < 3 and len(evidence.at(50.0)) else " of the grid" * (twin.n_text != "not yet run")
-        )
+        seeds = twin.n_text + (" (fresh)" if number < 3 and len(evidence.at(50.0)) else " of the grid" * twin.n_text[0].isdigit())
         more = {"caption": twin.caption, "seeds": seeds, "verdicts": words}
         heading = f"Table {number}: {twin.caption} Measured: {seeds}."
         heading += "".join(f"\n{name.capitalize()}: {word}." for name, word in words.items())
