@@ -66,7 +66,7 @@ def answer() -> list[str]:
         for (i, column), text in won.small.items():
             frame.loc[i, column] += f" ({text})"
         cells = [list(frame), ["---"] * frame.shape[1], *frame.to_numpy().tolist()]
-        first = "\n".join([f"{claims.MAIN} {answer}", "", *(f"| {' | '.join(line)} |" for line in cells)])
+        first = "\n".join([f"{claims.MAIN} {answer} {won.caption}", "", *(f"| {' | '.join(line)} |" for line in cells)])
     twin = tables.twin_of(1)
     heads = ["method", *(f"{c.label}, reported | measured" for c in twin.columns)]
     lines = [f"| {' | '.join(h.replace(' | ', ' / ') for h in heads)} |", "|" + "---|" * len(heads)]

@@ -198,8 +198,12 @@ def counted(contrasts: Sequence[Contrast]) -> str:
 
 def headline(first: Verdict, second: Verdict) -> tuple[str, Table, str]:
     """What claims 1 and 2 come to, for the front page, the README and the chapter on Table 1: a sentence, a table, and what its words mean."""
-    # The preregistration's, for claim 1, for its contrasts on either accuracy, and for those of claim 2.
-    words = {"holds": "confirmed", "partly": "partly confirmed", "fails": "not confirmed", "open": "open"}
+    words = {
+        "holds": "confirmed",
+        "partly": "partly confirmed",
+        "fails": "not confirmed",
+        "open": "open",
+    }  # the preregistration's
     methods, lines, small = [title(method) for method in PROPOSED], list[tuple[str, ...]](), dict[tuple[int, str], str]()
     columns = ["measure", "both methods", *(method.replace("Domain-Weighted", "DW") for method in methods)]
     seeds, domain = min(c.interval.n for c in first.contrasts), [c for c in second.contrasts if c.decides]
@@ -212,9 +216,10 @@ def headline(first: Verdict, second: Verdict) -> tuple[str, Table, str]:
             small[len(lines), column] = f"{means[0]:+.3f} to {means[-1]:+.3f}"
         lines.append((name, words[by_the_rule(mine)], *map(counted, each.values())))
     alone = [words[by_the_rule([c for c in first.contrasts if f": {method} " in c.label])] for method in methods]
-    told = ", ".join(f"{name} {word}" for name, word in zip(columns[2:], alone))
-    said = f" By method (not preregistered): {told}." * (len({*alone}) > 1)
-    answer = f"**The paper's main claim is {words[first.word]}.**{said} Comparisons on {seeds} fresh seeds:"
+    said = ", ".join(f"{name} {word}" for name, word in zip(columns[2:], alone))
+    said = f" By method (not preregistered): {said}." * (len({*alone}) > 1) + " Other settings or selections could change this."
+    answer = f"**The paper's main claim is {words[first.word]}.**{said}"
+    caption = f"Comparisons with the baselines on {seeds} fresh seeds: lowest and highest mean difference (plus: better)."
     limits = [f"{100 - 5 / len(every):.2f} %" for every in (first.contrasts, domain)]
-    table = Table(pd.DataFrame(lines, columns=columns), small=small)
+    table = Table(pd.DataFrame(lines, columns=columns), caption, small=small)
     return answer, table, MEANS.format(*limits, len(first.contrasts), len(domain))

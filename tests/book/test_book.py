@@ -211,7 +211,7 @@ def test_the_front_page_and_the_readme_give_the_answer_of_a_judged_study(whole_s
     first, *rest = refresh.answer()
     verdict = claims.judged(1)
     said, won, means = claims.headline(verdict, claims.judged(2))
-    assert verdict.word in ("holds", "partly") and first.startswith(f"{claims.MAIN} {said}") and means in rest
+    assert verdict.word in ("holds", "partly") and first.startswith(f"{claims.MAIN} {said} {won.caption}\n") and means in rest
     small = won.small.get
     cells = [
         [text + (f" ({small((i, name))})" if small((i, name)) else "") for name, text in line.items()]
