@@ -65,7 +65,7 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
         return 0.775 if run.method == "dw_negatives" and metric == "test_ood" else papers(run, fraction, metric)
 
     said, table, means = claims.headline(*(claims.judged(number, MadeUp(papers)) for number in (1, 2)))
-    assert said.startswith("**The paper's main claim is confirmed.** Other settings or selections could")
+    assert said.startswith("**The paper's main claim is confirmed.** Other settings could change this.")
     assert table.caption.startswith("Comparisons with the baselines on 20 fresh seeds: ")
     assert list(table.frame) == ["measure", "both methods", "DW Negatives", "DW Pairs"]
     assert table.frame.to_numpy().tolist() == [
