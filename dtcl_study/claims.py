@@ -142,7 +142,7 @@ class Claim:
             found = [c._replace(state="not clear" if c.interval.low <= 0 <= c.interval.high else "clear") for c in found]
         awaited = "fresh seeds that are not trained yet" if self.judged_on == "fresh" else f"all {SEEDS} seeds of its grid"
         if against := sum(c.state == "against" for c in found) if self.rule is by_the_rule else 0:
-            awaited += f", and will fail: {against} of {len(found)} comparisons against it"
+            awaited += f"; it will fail, with {against} of {len(found)} comparisons against it"
         return Verdict(word, found + beside, f"waits for {awaited}" if word == NOT_YET else "")
 
 
@@ -187,10 +187,9 @@ MAIN, MEANS = (resources.files("dtcl_study") / "headline.md").read_text(encoding
 
 
 def counted(contrasts: Sequence[Contrast]) -> str:
-    """Such as "1 lost, 2 behind, 1 open"; open contrasts whose 95 % interval lies below zero are behind."""
-    n = Counter("behind" if c.state in ("open", "alike") and c.interval.high < 0 else c.state for c in contrasts)
-    parts = {"won": n["for"], "lost": n["against"], "behind": n["behind"], "open": n["open"] + n["alike"]}
-    return ", ".join(f"{count} {word}" for word, count in parts.items() if count)
+    """Such as "3 open, 1 against"."""
+    n = Counter("open" if c.state == "alike" else c.state for c in contrasts)
+    return ", ".join(f"{n[word]} {word}" for word in ("for", "open", "against") if n[word])
 
 
 def headline(first: Verdict, second: Verdict) -> tuple[str, Table, str]:

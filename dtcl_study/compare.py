@@ -27,11 +27,14 @@ class Interval(NamedTuple):
         >>> Interval(0.75, 0.5, 1.0, 5).text(), Interval(0.75, np.nan, np.nan, 1).text(), Interval(0.1, 0.05, 0.15, 9).text(True)
         ('0.750 [0.500, 1.000]', '0.750', '+0.100 [+0.050, +0.150]')
         """
-        form = "+.3f" if signed else ".3f"
-        if not self.n:
-            return "–"
-        ends = (f"{end:{'+' * signed}.1g}" if 0 < abs(end) < 0.0005 else f"{end:{form}}" for end in (self.low, self.high))
-        return f"{self.mean:{form}}" + (f" [{', '.join(ends)}]" if self.n > 1 else "")
+        ends = f" [{limit(self.low, signed)}, {limit(self.high, signed)}]" if self.n > 1 else ""
+        return f"{self.mean:{'+' * signed}.3f}{ends}" if self.n else "–"
+
+
+def limit(value: float, signed: bool = False) -> str:
+    """A limit of an interval with three decimals, or with one digit where these would hide its side of zero, as in "+0.00006"."""
+    decimals = -int(np.floor(np.log10(abs(value)))) if 0 < abs(value) < 0.0005 else 3
+    return f"{value:{'+' * signed}.{decimals}f}"
 
 
 def mean(values: Iterable[float], confidence: float = 0.95) -> Interval:

@@ -178,7 +178,7 @@ def gradient(e: Evidence) -> Differences:
         expected = (by_cosine - (by_cosine * cosine).sum(-1, keepdim=True) * cosine) / length
         error = ((by_autograd - expected).abs().max() / expected.abs().max()).item()
         found[seed] = -math.log10(max(error, 1e-16)) - 9
-    yield "digits to which autograd and the formula agree, minus 9", pd.Series(found)
+    yield "decimal places on which autograd and the formula agree, minus 9", pd.Series(found)
 
 
 def weight_outside(e: Evidence) -> Differences:
@@ -186,7 +186,7 @@ def weight_outside(e: Evidence) -> Differences:
     for at in PAPER_SELECTS.values():
         alpha, beta = at["tau_alpha"], at["tau_beta"]
         values = {seed: inside / 2 - outside for seed in range(20) for inside, outside in [gradient_changes(seed, alpha, beta)]}
-        label = f"half the gradient's change by the temperature, minus that by a weight: tau_alpha {alpha:g}, tau_beta {beta:g}"
+        label = f"half of the temperature's change of the gradient, minus the weight's: tau_alpha {alpha:g}, tau_beta {beta:g}"
         yield label, pd.Series(values)
 
 

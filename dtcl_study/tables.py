@@ -21,7 +21,7 @@ from dtcl_core.methods import ALL_METHODS, METHODS
 from . import reported
 from .chapter import Table
 from .claims import NOT_YET, states
-from .compare import Interval, accuracy, by_seed, cut_said, difference, seeds_said
+from .compare import Interval, accuracy, by_seed, cut_said, difference, limit, seeds_said
 from .experiments import BASELINES, DOMAIN, ID, OOD, ORACLE, PROPOSED, SHORT, percent, title
 from .reported import CHANCE, SIGMA
 from .selection import ROUNDED
@@ -282,7 +282,7 @@ def leads(rows: pd.DataFrame) -> pd.DataFrame:
             word = "leads" if told == {"for"} else "trails" if "against" in told else "open"
             nearest = min(found, key=lambda c: c.interval.mean)
             text = f"{nearest.interval.text(signed=True)}, {nearest.label}"
-            lines.append((title(method), SHORT[metric], word, text, f"{min(c.interval.high for c in found):+.3f}"))
+            lines.append((title(method), SHORT[metric], word, text, limit(min(c.interval.high for c in found), signed=True)))
     return pd.DataFrame(lines, columns=["method", "accuracy", "verdict", "smallest lead", "smallest upper limit"])
 
 

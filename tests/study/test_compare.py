@@ -25,6 +25,7 @@ def test_missing_values_do_not_count_and_one_seed_has_no_interval():
 def test_a_limit_near_zero_shows_its_side():
     assert compare.Interval(0.004, 0.0002, 0.008, 5).text(True) == "+0.004 [+0.0002, +0.008]"
     assert compare.Interval(0.004, 0.0, 0.008, 5).text(True) == "+0.004 [+0.000, +0.008]"
+    assert compare.Interval(0.004, -0.00006, 0.008, 5).text(True) == "+0.004 [-0.00006, +0.008]"
 
 
 def test_values_without_spread_have_an_interval_without_width():
