@@ -66,7 +66,7 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
 
     said, table, means = claims.headline(*(claims.judged(number, MadeUp(papers)) for number in (1, 2)))
     assert said.startswith("**The paper's main claim is confirmed.** Other settings could change this.")
-    assert table.caption.startswith("Comparisons with the baselines on 20 fresh seeds: ")
+    assert table.caption.startswith("Comparisons with baselines on 20 fresh seeds; ")
     assert list(table.frame) == ["measure", "both methods", "DW Negatives", "DW Pairs"]
     assert table.frame.to_numpy().tolist() == [
         ["unseen colour", "confirmed", *["4 for"] * 2],
