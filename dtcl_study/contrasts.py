@@ -178,7 +178,7 @@ def gradient(e: Evidence) -> Differences:
         expected = (by_cosine - (by_cosine * cosine).sum(-1, keepdim=True) * cosine) / length
         error = ((by_autograd - expected).abs().max() / expected.abs().max()).item()
         found[seed] = -math.log10(max(error, 1e-16)) - 9
-    yield "decimal places on which autograd and the formula agree, minus 9", pd.Series(found)
+    yield "digits to which autograd and the formula agree, minus 9", pd.Series(found)
 
 
 def weight_outside(e: Evidence) -> Differences:
