@@ -142,7 +142,7 @@ class Claim:
             found = [c._replace(state="not clear" if c.interval.low <= 0 <= c.interval.high else "clear") for c in found]
         awaited = "fresh seeds that are not trained yet" if self.judged_on == "fresh" else f"all {SEEDS} seeds of its grid"
         if against := sum(c.state == "against" for c in found) if self.rule is by_the_rule else 0:
-            awaited += f"; it will fail, with {against} of {len(found)} comparisons against it"
+            awaited += f"; it will fail: {against} of {len(found)} comparisons already against it"
         return Verdict(word, found + beside, f"waits for {awaited}" if word == NOT_YET else "")
 
 
@@ -183,7 +183,7 @@ def judged(number: int, evidence: Evidence | None = None) -> Verdict:
 
 
 # The paper's main claim, and what the words of `headline` mean.
-MAIN, MEANS = (resources.files("dtcl_study") / "headline.md").read_text(encoding="utf-8").rstrip().split("\n\n")
+MAIN, MEANS = (resources.files("dtcl_study") / "headline.md").read_text(encoding="utf-8").rstrip().split("\n\n", 1)
 
 
 def counted(contrasts: Sequence[Contrast]) -> str:
@@ -210,7 +210,7 @@ def headline(first: Verdict, second: Verdict) -> tuple[str, Table, str]:
     alone = [words[by_the_rule([c for c in first.contrasts if f": {method} " in c.label])] for method in methods]
     said = ", ".join(f"{name} {word}" for name, word in zip(columns[2:], alone))
     said = f" By method (not preregistered): {said}." * (len({*alone}) > 1) + " Other settings could change this."
-    caption = f"Comparisons with baselines on {seeds} fresh seeds; lowest and highest mean difference (+: better)."
+    caption = f"Comparisons with baselines on {seeds} fresh seeds; small: the range of their mean differences (+: better)."
     m = len(first.contrasts), len(domain)
     table = Table(pd.DataFrame(lines, columns=columns), caption, small=small)
     answer = f"**The paper's main claim is {words[first.word]}.**{said}"

@@ -33,7 +33,7 @@ class Interval(NamedTuple):
 
 def limit(value: float, signed: bool = False) -> str:
     """A limit of an interval with three decimals, or with one digit where these would hide its side of zero, as in "+0.00006"."""
-    decimals = -int(np.floor(np.log10(abs(value)))) if 0 < abs(value) < 0.0005 else 3
+    decimals = -int(f"{value:.0e}".partition("e")[2]) if 1e-12 < abs(value) < 0.0005 else 3
     return f"{value:{'+' * signed}.{decimals}f}"
 
 

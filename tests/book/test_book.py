@@ -210,12 +210,14 @@ def test_the_front_page_and_the_readme_give_the_answer_of_a_judged_study(whole_s
 
     first, *rest = refresh.answer()
     verdict = claims.judged(1)
-    said, won, means = claims.headline(verdict, claims.judged(2))
-    assert verdict.word in ("holds", "partly") and first.startswith(f"{claims.MAIN} {said} {won.caption}\n") and means in rest
-    small = won.small.get
+    said, compared, means = claims.headline(verdict, claims.judged(2))
+    assert (
+        verdict.word in ("holds", "partly") and first.startswith(f"{claims.MAIN} {said} {compared.caption}\n") and means in rest
+    )
+    small = compared.small.get
     cells = [
         [text + (f" ({small((i, name))})" if small((i, name)) else "") for name, text in line.items()]
-        for i, line in won.frame.iterrows()
+        for i, line in compared.frame.iterrows()
     ]
     assert first.splitlines()[4:] == [f"| {' | '.join(line)} |" for line in cells] and len(cells) == 3 and "(+0" in first
     assert sum("\\*" in line for line in rest) == 3, "two methods are marked, and the caption says what a mark means"
@@ -223,7 +225,7 @@ def test_the_front_page_and_the_readme_give_the_answer_of_a_judged_study(whole_s
     exec("\n".join(line for line in "\n".join(code).splitlines() if not line.startswith(":")), {})
     plt.close("all")
     shown = capsys.readouterr().out
-    assert said in shown and means in shown and repr(won) in shown and "not yet run" not in shown
+    assert said in shown and means in shown and repr(compared) in shown and "not yet run" not in shown
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_a_claim_that_one_comparison_decides_is_known_to_fail_before_it_is_judge
     upside_down = lambda run, fraction, metric: 1 - papers(run, fraction, metric)
     word, counts = (five := claims.judged(5, Part(upside_down))).word, five.counts
     assert word == claims.NOT_YET and five.brief == "not judged yet: will fail"
-    assert counts == "waits for fresh seeds that are not trained yet; it will fail, with 12 of 36 comparisons against it"
+    assert counts == "waits for fresh seeds that are not trained yet; it will fail: 12 of 36 comparisons already against it"
     assert claims.judged(5, Part(papers)).brief == claims.NOT_YET
     assert claims.judged(9, MadeUp(upside_down)).brief.startswith("holds: ")
 

@@ -26,6 +26,7 @@ def test_a_limit_near_zero_shows_its_side():
     assert compare.Interval(0.004, 0.0002, 0.008, 5).text(True) == "+0.004 [+0.0002, +0.008]"
     assert compare.Interval(0.004, 0.0, 0.008, 5).text(True) == "+0.004 [+0.000, +0.008]"
     assert compare.Interval(0.004, -0.00006, 0.008, 5).text(True) == "+0.004 [-0.00006, +0.008]"
+    assert compare.limit(0.000096) == "0.0001" and compare.limit(1e-17, True) == "+0.000"
 
 
 def test_values_without_spread_have_an_interval_without_width():
