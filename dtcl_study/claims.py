@@ -210,7 +210,7 @@ def headline(first: Verdict, second: Verdict) -> tuple[str, Table, str]:
     alone = [words[by_the_rule([c for c in first.contrasts if f": {method} " in c.label])] for method in methods]
     said = ", ".join(f"{name} {word}" for name, word in zip(columns[2:], alone))
     said = f" By method (not preregistered): {said}." * (len({*alone}) > 1) + " Other settings could change this."
-    caption = f"Comparisons with baselines on {seeds} fresh seeds; small: the range of their mean differences (+: better)."
+    caption = f"Comparisons with baselines on {seeds} fresh seeds; small: range of mean differences (+: better)."
     m = len(first.contrasts), len(domain)
     table = Table(pd.DataFrame(lines, columns=columns), caption, small=small)
     answer = f"**The paper's main claim is {words[first.word]}.**{said}"
