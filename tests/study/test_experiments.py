@@ -127,7 +127,7 @@ def test_frozen_configurations_are_trained_on_seeds_that_no_grid_reaches(frozen)
 
 def test_one_choice_is_changed_at_a_time(frozen):
     runs = REGISTRY["choices"].runs("paper")
-    assert len(runs) == 280 and {run.seed for run in runs} == set(range(1100, 1110))
+    assert len(runs) == 310 and {run.seed for run in runs} == set(range(1100, 1110))
     changed = {tuple(n for n in Protocol().__dict__ if getattr(run.protocol, n) != getattr(Protocol(), n)) for run in runs}
     assert len(changed) == 11, "each has a change of its own"
     plain = {dataclasses.replace(run, protocol=Protocol()).key for run in runs}
