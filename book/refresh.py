@@ -62,10 +62,7 @@ def answer() -> list[str]:
     first = f"{claims.MAIN} **Not judged yet.** {evidence.awaited}"
     if verdict.word != claims.NOT_YET:
         answer, compared, means = claims.headline(verdict, claims.judged(2, evidence))
-        frame = compared.frame.copy()
-        for (i, column), text in compared.small.items():
-            frame.loc[i, column] += f" ({text})"
-        cells = [list(frame), ["---"] * frame.shape[1], *frame.to_numpy().tolist()]
+        cells = [list(compared.frame), ["---"] * compared.frame.shape[1], *compared.frame.to_numpy().tolist()]
         first = "\n".join([f"{claims.MAIN} {answer} {compared.caption}", "", *(f"| {' | '.join(line)} |" for line in cells)])
     twin = tables.twin_of(1)
     heads = ["method", *(f"{c.label}, reported | measured" for c in twin.columns)]

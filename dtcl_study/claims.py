@@ -196,22 +196,21 @@ def headline(first: Verdict, second: Verdict) -> tuple[str, Table, str]:
     """What claims 1 and 2 come to, for the front page, the README and the chapter on Table 1: a sentence, a table, and what its words mean."""
     # The preregistration's, for claim 1, for its contrasts on either accuracy, and for those of claim 2.
     words = {"holds": "confirmed", "partly": "partly confirmed", "fails": "not confirmed", "open": "open"}
-    methods, lines, small = [title(method) for method in PROPOSED], list[tuple[str, ...]](), dict[tuple[int, str], str]()
-    columns = ["measure", "both methods", *(method.replace("Domain-Weighted", "DW") for method in methods)]
+    methods, lines = [title(method) for method in PROPOSED], list[tuple[str, ...]]()
+    columns = ["measure", "verdict", *(method.replace("Domain-Weighted", "DW") for method in methods)]
     seeds, domain = min(c.interval.n for c in first.contrasts), [c for c in second.contrasts if c.decides]
     ood, seen = ([c for c in first.contrasts if c.label.startswith(SHORT[metric])] for metric in (OOD, ID))
     for name, mine in zip(("unseen colour", "training colours", "hiding the colour"), (ood, seen, domain), strict=True):
-        each = {column: [c for c in mine if f": {method} " in c.label] for column, method in zip(columns[2:], methods)}
-        assert mine and sum(map(len, each.values())) == len(mine), "labels name accuracy and method"
-        for column, its in each.items():
-            means = sorted(c.interval.mean for c in its)
-            small[len(lines), column] = f"{means[0]:+.3f} to {means[-1]:+.3f}"
-        lines.append((name, words[by_the_rule(mine)], *map(counted, each.values())))
+        each = [[c for c in mine if f": {method} " in c.label] for method in methods]
+        assert mine and sum(map(len, each)) == len(mine), "labels name accuracy and method"
+        means = [[c.interval.mean for c in its] for its in each]
+        told = [f"{counted(its)} ({min(some):+.3f} to {max(some):+.3f})" for its, some in zip(each, means)]
+        lines.append((name, words[by_the_rule(mine)], *told))
     alone = [words[by_the_rule([c for c in first.contrasts if f": {method} " in c.label])] for method in methods]
     said = ", ".join(f"{name} {word}" for name, word in zip(columns[2:], alone))
-    said = f" By method (not preregistered): {said}." * (len({*alone}) > 1) + " Other settings could change this."
-    caption = f"Comparisons with baselines on {seeds} fresh seeds; small: range of mean differences (+: better)."
+    said = f" By method (post hoc): {said}." * (len({*alone}) > 1) + " Other settings could change this."
+    caption = f"Comparisons with baselines on {seeds} fresh seeds; in brackets: range of mean differences (+: better)."
     m = len(first.contrasts), len(domain)
-    table = Table(pd.DataFrame(lines, columns=columns), caption, small=small)
-    answer = f"**The paper's main claim is {words[first.word]}.**{said}"
+    table = Table(pd.DataFrame(lines, columns=columns), caption)
+    answer = f"**The main claim is {words[first.word]}.**{said}"
     return answer, table, MEANS.format(*(f"{100 - 5 / n:.2f} %" for n in m), *m)

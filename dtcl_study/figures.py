@@ -476,7 +476,7 @@ def idea() -> Figure:
     figure = plt.figure(figsize=(4.2, 2.55))  # smaller than `WIDTH`, so that its letters are larger
     first = [int((train.domains == d).nonzero()[0, 0]) for d in (0, 1)]
     seen = torch.stack([train.images[first[place % 2] + 6 * place] for place in range(6)])  # alternating, all different
-    strips = {(0.0, 0.64): (seen, "seen in pre-training"), (0.68, 0.32): (unseen.images[:3], "to be classified")}
+    strips = {(0.0, 0.64): (seen, "seen in pre-training"), (0.68, 0.32): (unseen.images[:3], "unseen colour")}
     for (left, width), (images, name) in strips.items():
         axis = figure.add_axes((left, 0.69, width, 0.20))
         axis.imshow(images.permute(2, 0, 3, 1).flatten(1, 2).numpy())

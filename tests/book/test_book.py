@@ -214,11 +214,7 @@ def test_the_front_page_and_the_readme_give_the_answer_of_a_judged_study(whole_s
     assert (
         verdict.word in ("holds", "partly") and first.startswith(f"{claims.MAIN} {said} {compared.caption}\n") and means in rest
     )
-    small = compared.small.get
-    cells = [
-        [text + (f" ({small((i, name))})" if small((i, name)) else "") for name, text in line.items()]
-        for i, line in compared.frame.iterrows()
-    ]
+    cells = compared.frame.to_numpy().tolist()
     assert first.splitlines()[4:] == [f"| {' | '.join(line)} |" for line in cells] and len(cells) == 3 and "(+0" in first
     assert sum("\\*" in line for line in rest) == 3, "two methods are marked, and the caption says what a mark means"
     code = re.findall(r"```\{code-cell\}[^\n]*\n(.*?)```", (ROOT / "book/intro.md").read_text(), flags=re.DOTALL)
