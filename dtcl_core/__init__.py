@@ -16,8 +16,8 @@ trained         the core      `data`, `augment` (views), `encoder`, `losses`, `m
                               share them), `embedding`, `device`, `native` (C++ for CPUs), `cuda` (for GPUs) and `trunk`
                               (autograd around both), `graph` (a step recorded once), `recorder` (of temperatures),
                               `checkpoint`, `provenance`
-..              `launch`      `local` (on this machine), `cluster` (with Ray), `progress` (and time left), `selfcheck` (is
-                              this machine sound?)
+..              `launch`      `local` (trains what is missing), `progress` (and time left), `selfcheck` (is this machine
+                              sound?)
 stored          the core      `results` (rows), `traces` (temperatures by epoch), `encoder_files` (trained networks),
                               `files` (written whole or not at all)
 in your project `nn`          the losses as `modules`; `weigher` (which pairs share a domain?), `candidates` (of an

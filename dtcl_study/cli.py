@@ -65,8 +65,6 @@ def one_of(what: str, known: Sequence[str]) -> Callable[[str], str]:
 
 def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     """The parser of the whole line, and those of the commands."""
-    from dtcl_core.launch import LAUNCHERS
-
     from .experiments import PRESETS, REGISTRY
 
     top = argparse.ArgumentParser(
@@ -104,7 +102,6 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         "--shard": {"type": shard, "metavar": "I/N", "help": "do only part I (from 0) of N, as in a job array"},
         "--time-limit": {"type": positive(float), "metavar": "SECONDS", "help": "stop cleanly after this long"},
         "--precision": {"default": "auto", "help": "auto, float32 or bfloat16 (default: auto, which is float32)"},
-        "--launcher": {"type": one_of("launcher", LAUNCHERS), "default": "local", "help": "local, or ray for a cluster (default: local)"},
         "--stack-size": {"type": positive(int), "help": "most runs trained at once (default: what suits the device)"},
         "--results": {**store, "help": "the store (default: results/, or results/smoke for the preset smoke)"},
     })  # fmt: skip
@@ -181,8 +178,8 @@ def check_store(named: str | None, command: str) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Train the missing runs of an experiment; 1 if there are runs and all diverged, `STOPPED` if stopped, else 0."""
-    from dtcl_core.engine.device import check_device_name, check_precision_name, resolve_device
-    from dtcl_core.launch import cluster, local
+    from dtcl_core.engine.device import check_precision_name, resolve_device
+    from dtcl_core.launch import local
     from dtcl_core.pretrain import Interrupted
     from dtcl_core.results import Store
 
@@ -190,7 +187,7 @@ def run(options: argparse.Namespace) -> int:
     from .study import store_of
 
     check_precision_name(options.precision)
-    device = check_device_name(options.device) if options.launcher == "ray" else str(resolve_device(options.device))
+    device = str(resolve_device(options.device))
     asked_for = {name: getattr(options, name) for name in ("seeds", "epochs", "sigma", "methods", "tau_alpha")}
     record, runs = REGISTRY[options.experiment].records, REGISTRY[options.experiment].runs(options.preset, **asked_for)
     if not runs:
@@ -200,11 +197,10 @@ def run(options: argparse.Namespace) -> int:
     missing, counted = len(store.missing(runs, record)), f"{options.experiment}, preset {options.preset}"
     print(f"{counted}: {len(runs) - missing} of {len(runs)} runs exist in {store.path}.", flush=True)
     if missing:
-        print(f"Training {missing} on {device}{' through Ray' if options.launcher == 'ray' else ''}.", flush=True)
+        print(f"Training {missing} on {device}.", flush=True)
         try:
             how = {name: getattr(options, name) for name in ("precision", "stack_size")}
-            compute = {"local": local, "ray": cluster}[options.launcher].compute
-            compute(runs, store, device, record=record, should_stop=stop_requests(options.time_limit), **how)
+            local.compute(runs, store, device, record=record, should_stop=stop_requests(options.time_limit), **how)
         except (Interrupted, KeyboardInterrupt):
             left = len(store.missing(runs, record))
             print(f"Stopped with {left} of {len(runs)} runs to go. The same command goes on; whole epochs are kept.", flush=True)

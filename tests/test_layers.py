@@ -95,7 +95,7 @@ def late():
 """
     names = {"launch.local", "engine.device", "config", "pretrain", "evaluate", "results", "launch"}
     modules = {f"dtcl_core.{name}" for name in names} | {"dtcl_study.study"}
-    own, others = imports_of(source, "dtcl_core.launch.cluster", modules)
+    own, others = imports_of(source, "dtcl_core.launch.any", modules)
     inside = {f"dtcl_core.{name}" for name in ("launch.local", "engine.device", "config", "evaluate", "results")}
     assert own == inside | {"dtcl_study.study"} and others == {"__future__", "os", "typing"}
     own, _ = imports_of("from .modules import InfoNCELoss", "dtcl_core.nn", {"dtcl_core.nn.modules"}, is_package=True)
@@ -139,7 +139,7 @@ def test_what_reaches_the_engine_from_outside_is_known():
     engine = ("dtcl_core.engine.", "dtcl_core.pretrain")
     outside = {name for name in IMPORTS if not name.startswith(inside) and any(m.startswith(engine) for m in IMPORTS[name])}
     assert {name for name in outside if name.startswith("dtcl_core")} == {
-        *(f"dtcl_core.launch.{name}" for name in ("local", "cluster", "selfcheck")),
+        *(f"dtcl_core.launch.{name}" for name in ("local", "selfcheck")),
     }
 
 

@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 import dtcl_core
 
 ROOT = Path(__file__).resolve().parent.parent
-HEAVY = ("pandas", "scipy", "matplotlib", "seaborn", "sklearn", "torchvision", "tqdm", "ray", "dtcl_study")
+HEAVY = ("pandas", "scipy", "matplotlib", "seaborn", "sklearn", "torchvision", "tqdm", "dtcl_study")
 USE = """
 import json, sys
 before = set(sys.modules)

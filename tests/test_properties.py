@@ -3,7 +3,6 @@
 import collections
 import contextlib
 import dataclasses
-import importlib.util
 import json
 import os
 import sys
@@ -28,7 +27,6 @@ EXAMPLES = {
     "a run": 400,
     "training, each method": 3,
     "run": 200,
-    "run --launcher ray": 60,
     "audit": 40,
     "status": 4,
     "reproduce": 12,
@@ -154,7 +152,6 @@ SOUND = {
     "--tau-alpha": st.lists(NUMERIC, max_size=3).map(",".join),
     "--shard": st.tuples(st.integers(-1, 3), st.integers(-1, 3)).map(lambda pair: f"{pair[0]}/{pair[1]}"),
     "--precision": st.sampled_from(["auto", "float32", "bfloat16", "float16"]),
-    "--launcher": st.just("local"),
     "--results": WORDS,
     "--stacks": st.lists(NUMERIC, max_size=3).map(",".join),
     "--out": PLAIN,
@@ -162,47 +159,38 @@ SOUND = {
 }
 OPTIONS = {
     "run": ["--preset", "--device", "--methods", "--sigma", "--tau-alpha", "--seeds", "--epochs", "--shard", "--time-limit",
-            "--precision", "--launcher", "--stack-size", "--results"],
+            "--precision", "--stack-size", "--results"],
     "status": ["--device", "--results"],
     "audit": ["-n", "--device", "--seed", "--max-epochs", "--exact", "--results"],
     "reproduce": ["--format", "--json"],
     "benchmark": ["--device", "--precision", "--stacks", "--rounds", "--out", "--all"],  # it hands them to another script
 }  # fmt: skip
-RUNNABLE = {"run", "status", "audit", "reproduce"}  # the others need Ray, or a checkout
-RUNNABLE |= {"run --launcher ray"} if importlib.util.find_spec("ray") else set()
+RUNNABLE = {"run", "status", "audit", "reproduce"}  # `benchmark` needs a checkout
 RUNNABLE |= {"benchmark"} if BENCHMARKS.exists() else set()
-OPTIONS["run --launcher ray"] = [name for name in OPTIONS["run"] if name != "--launcher"]
 
 
 def lines(command: str) -> st.SearchStrategy:
     """Command lines with up to three options, one in ten unknown, most values of a sensible kind."""
-    first, *rest = command.split()
     names = st.sampled_from(OPTIONS[command] * 10 + ["--color"] * len(OPTIONS[command]))
     value = lambda name: SOUND.get(name, NUMERIC) | SOUND.get(name, NUMERIC) | NUMERIC | WORDS  # noqa: E731
     option = names.flatmap(lambda name: value(name).map(lambda v: [name, v]) | st.just([name]))
     named = {
-        "run": [[first, name, *rest] for name in REGISTRY],
+        "run": [[command, name] for name in REGISTRY],
         "reproduce": [
-            [first, what] for what in ("table 1", "Claim 12", "table 11", "claim", "", "figure 2", "table -1", "claim 1e9")
+            [command, what] for what in ("table 1", "Claim 12", "table 11", "claim", "", "figure 2", "table -1", "claim 1e9")
         ],
     }
-    beginning = st.sampled_from(named.get(first, [[first]]))
+    beginning = st.sampled_from(named.get(command, [[command]]))
     return st.tuples(beginning, st.lists(option, max_size=3)).map(lambda parts: sum(parts[1], parts[0]))
 
 
 @pytest.fixture
 def nothing_is_handed_out(nothing_trains, monkeypatch, tmp_path):
-    """A Ray cluster of two cores that takes no task, and a benchmark that times nothing; either may be missing."""
+    """A benchmark that times nothing, if there is one."""
 
     def reached(*_, **__):
         raise nothing_trains
 
-    with contextlib.suppress(ImportError):
-        import ray
-
-        monkeypatch.setattr(ray, "is_initialized", lambda: True)
-        monkeypatch.setattr(ray, "cluster_resources", lambda: {"CPU": 2.0})
-        monkeypatch.setattr(ray, "remote", reached)
     monkeypatch.setattr(sys, "path", [str(BENCHMARKS), *sys.path])
     with contextlib.suppress(ImportError):
         import compare
@@ -238,7 +226,7 @@ def test_a_command_line_runs_or_is_refused_in_a_line(command, nothing_is_handed_
     for line in (
         ["run"],
         ["bogus"],
-        [*command.split(), "--bogus", "two\nlines"],
+        [command, "--bogus", "two\nlines"],
         ["run", "main_table", "--epochs", "9" * 400],
     ):
         check(line)

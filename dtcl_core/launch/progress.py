@@ -70,13 +70,6 @@ class Progress:
         self.bar.set_description_str(f"{self.done} of {self.runs} runs")
         self._tell()
 
-    def trained_elsewhere(self, runs: Sequence[Run]) -> None:
-        """Another machine trained a whole stack, and its rows are stored."""
-        run_epochs = len(trainings(runs)) * runs[0].protocol.epochs
-        self.trained += run_epochs
-        self.bar.update(run_epochs)
-        self.stack_done(runs)
-
     def _tell(self) -> None:
         self.said_at = time.monotonic()
         if self.bar.disable and not self.quiet:

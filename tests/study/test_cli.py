@@ -89,7 +89,6 @@ def test_one_version_is_told_everywhere(capsys):
         (["run", "main_table", "--preset", "papr"], "paper"),
         (["run", "main_table", "--seed-s", "2"], "--seeds"),
         (["run", "main_table", "--methods", "dw_pair"], "dw_pairs"),
-        (["run", "main_table", "--launcher", "rya"], "ray"),
         (["freeze", "grid", "main_tabel"], "main_table"),
     ],
 )
