@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import os
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -20,7 +18,7 @@ def write_whole(content: str | bytes, target: Path) -> None:
     """Write a file: it is whole and on disk when this returns, and as it was before where this raises.
 
     Raises:
-        OSError: naming the file, and on a full disk how much it needs.
+        OSError: naming the file.
     """
     content = content.encode() if isinstance(content, str) else content
     temporary = None
@@ -37,7 +35,7 @@ def write_whole(content: str | bytes, target: Path) -> None:
         if temporary is not None:
             Path(temporary).unlink(missing_ok=True)
         if isinstance(error, OSError):
-            raise explained(error, target, len(content)) from error
+            raise OSError(f"{target} cannot be written: {error.strerror or error}.") from error
         raise
     with contextlib.suppress(OSError):  # not every system can sync a folder
         folder = os.open(target.parent, os.O_RDONLY)
@@ -45,18 +43,6 @@ def write_whole(content: str | bytes, target: Path) -> None:
             os.fsync(folder)
         finally:
             os.close(folder)
-
-
-def explained(error: OSError, target: Path, size: int) -> OSError:
-    """An error of writing that names the file, and on a full disk how much it needs and what is free."""
-    needs = ""
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        needs = f"; it needs {size / 1e6:.2f} MB"
-        with contextlib.suppress(OSError):
-            needs += f", and {shutil.disk_usage(target.parent).free / 1e6:.2f} MB are free"
-    clear = OSError(f"{target} cannot be written: {error.strerror or error}{needs}.")
-    clear.errno = error.errno
-    return clear
 
 
 def check_writable(folder: Path, what: str) -> None:

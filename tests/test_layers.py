@@ -160,11 +160,13 @@ def test_the_study_names_its_modules():
     assert modules <= {*named}
 
 
-FOR_GPUS = 1090  # lines of `cuda.cu`, `cuda`, `graph`, and what calls them
+FOR_GPUS = ("cuda.cu", "cuda.py", "graph.py")  # a trunk of CUDA kernels, and its steps as graphs: counted apart
 
 
-@pytest.mark.parametrize(("package", "most"), [("dtcl_core", 8500 + FOR_GPUS), ("dtcl_study", 3500)])
-def test_the_packages_stay_small(package, most):
+@pytest.mark.parametrize(("package", "most", "for_gpus"), [("dtcl_core", 8400, 960), ("dtcl_study", 3500, 0)])
+def test_the_packages_stay_small(package, most, for_gpus):
     """Blank lines and C++ included: who needs more room takes something out, or puts on a page what only that page needs."""
     files = [path for kind in ("*.py", "*.cpp", "*.cu") for path in (ROOT / package).rglob(kind)]
-    assert sum(len(path.read_text().splitlines()) for path in files) <= most
+    lines = {path: len(path.read_text().splitlines()) for path in files}
+    apart = sum(count for path, count in lines.items() if path.name in FOR_GPUS)
+    assert sum(lines.values()) - apart <= most and apart <= for_gpus
