@@ -50,6 +50,8 @@ def not_switched(monkeypatch):
 
 @pytest.fixture(scope="module")
 def library():
+    if reason := why_not():
+        pytest.skip(f"native code cannot run here: {reason}")
     return native.load(WIDTHS)
 
 

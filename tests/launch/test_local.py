@@ -177,6 +177,7 @@ def test_each_shape_has_stacks_of_its_own_size(monkeypatch):
     monkeypatch.setattr(
         local, "stack_size_for", lambda device, protocol, precision: 6 if protocol.channels == shapes[0].channels else 2
     )
+    monkeypatch.setattr(local, "mixes_streams", lambda *_: True)
     runs = [Run(seed=seed, protocol=protocol) for seed in range(6) for protocol in shapes]
     stacks = local.missing_stacks(runs, Store("nowhere"), torch.device("cpu"), "float32")
     assert sorted((stack[0].protocol == shapes[1], len(stack)) for stack in stacks) == [(False, 6), *[(True, 2)] * 3]
