@@ -8,7 +8,8 @@ Where things are, from the description of a run to its row:
 =============== ============= ========================================================================================
 what for        in            modules
 =============== ============= ========================================================================================
-described       the core      `config` (what a run is), `checks` (of values that users give), `terminal` (Ctrl-C)
+described       the core      `config` (what a run is), `checks` (of values that users give), `terminal` (output and
+                              Ctrl-C of commands)
 trained         the core      `data`, `augment` (views), `encoder`, `losses`, `methods` (which loss is which), `logistic`
                               and `discriminator` (solvers), `keyed` (randomness), `pretrain`, `evaluate`
 ..              `engine`      `networks` and `groups` (of a stack of runs), `streams` (views, made once for runs that

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from dtcl_core import __version__
 from dtcl_core.checks import closest
-from dtcl_core.terminal import STOPPED, stop_requests
+from dtcl_core.terminal import STOPPED, interrupts_held, steady_output, stop_requests
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -415,6 +415,8 @@ def performed(arguments: Sequence[str]) -> int:
     """Do what a command line asks for; a user's mistake is one line on standard error and exit status 2."""
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
+        with interrupts_held():
+            from . import study  # noqa: F401  # with PyTorch and pandas, which take seconds
         options = parsed(arguments)
         check_store(getattr(options, "results", None), options.command)
         return COMMANDS[options.command](options)
@@ -427,8 +429,6 @@ def performed(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         return STOPPED
-    except BrokenPipeError:
-        raise
     except (ValueError, OSError) as error:
         said = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(error))  # names of files may hold anything
         print(f"error: {said}", file=sys.stderr)
@@ -436,15 +436,10 @@ def performed(arguments: Sequence[str]) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status: 1 if what it printed could not be written."""
-    status = 0
-    try:
-        with warnings.catch_warnings():
-            status = performed(sys.argv[1:] if arguments is None else arguments)
-        print(end="", flush=True)
-        return status
-    except OSError as error:  # the disk is full, or the reader left, as `head` does: Python shall not try again when it ends
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if status == 0 and not isinstance(error, BrokenPipeError):
-            print(f"error: standard output could not be written: {error.strerror}", file=sys.stderr)
-        return status or 1
+    """Run a command and return its exit status: 1 in place of 0 if what it printed could not be written (a full disk)."""
+    with steady_output() as output, warnings.catch_warnings():
+        status = performed(sys.argv[1:] if arguments is None else arguments)
+        output.flush()
+        if output.failure is not None:
+            print(f"error: standard output could not be written: {output.failure.strerror}", file=sys.stderr)
+    return status or int(output.failure is not None)
