@@ -12,8 +12,8 @@ export PIP_RESUME_RETRIES ?= 10
 # Tests start a hundred processes: the project's modules are compiled for the first of them only.
 export PYTHONDONTWRITEBYTECODE :=
 
-# What needs no notebook, book or cluster; run by `make test-library` on other versions of Python and PyTorch.
-NOT_LIBRARY := book study test_package.py launch/test_cluster.py
+# What needs no notebook or book; run by `make test-library` on other versions of Python and PyTorch.
+NOT_LIBRARY := book study test_package.py
 LIBRARY := tests $(NOT_LIBRARY:%=--ignore=tests/%)
 
 .PHONY: book serve test test-library coverage faults fuzz notebooks archive clean

@@ -7,7 +7,7 @@ def pytest_collectstart(collector):
         collector.skip_compare += ("text/html", "image/svg+xml")
 
 
-SLOWEST = ("test_pages", "test_simulated_process", "test_cluster", "test_cli", "test_package", "test_book", "test_left_open")
+SLOWEST = ("test_pages", "test_simulated_process", "test_cli", "test_package", "test_book", "test_left_open")
 
 
 def pytest_collection_modifyitems(items):

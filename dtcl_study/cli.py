@@ -106,7 +106,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         "--results": {**store, "help": "the store (default: results/, or results/smoke for the preset smoke)"},
     })  # fmt: skip
     command("status", "how many runs of each part of the design exist, and how long the rest would take", "In the preset paper.", {
-        "--device": {"default": "auto", "help": "whose time is estimated, of this machine: auto, cpu or cuda (default: auto)"},
+        "--device": {"default": "auto", "help": "whose time is estimated, from stored rows: auto, cpu or cuda (default: auto)"},
         "--results": store,
         "--json": plain,
     })  # fmt: skip

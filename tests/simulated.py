@@ -126,9 +126,6 @@ class _Backend(getattr(backend_registration, "_DummyBackendModule", object)):  #
     def memory_allocated(self, device: Any = None) -> int:
         return sum(simulation.held for simulation in Simulation.entered)
 
-    def max_memory_allocated(self, device: Any = None) -> int:
-        return max(simulation.peak for simulation in Simulation.entered)
-
     def empty_cache(self) -> None:
         pass
 

@@ -1,7 +1,7 @@
 """`dtcl check`: what this machine would train with, whether it computes right, and what to do if it does not.
 
-Run it first on a machine that is new to the project, above all one with a GPU. A training step of every method is compared
-with the same step in float64 on the CPU.
+Run it first on a machine that is new to the project, above all one with a GPU. One training step of every method is compared
+with the same step in float64 on the CPU; a GPU's recorded steps are not run.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def check(device: str = "auto", say: Callable[[str], object] = print) -> bool:
     try:
         found, advice = agreement(where, precision)
     except torch.OutOfMemoryError:
-        found, advice = "memory ran out", "Free memory of the device."
+        found, advice = "memory ran out", "Free memory of the device" + ", or use --device cpu" * is_accelerator(where) + "."
     except RuntimeError as error:  # a broken driver, a missing kernel, a library that does not fit
         found = "PyTorch failed: " + str(error).strip().partition("\n")[0]
         advice = "Reinstall PyTorch" + f" to suit the driver of {where}, or use --device cpu" * is_accelerator(where) + "."

@@ -16,7 +16,6 @@ from dtcl_study import cli
 def small(tiny, monkeypatch):
     """Small networks and few images."""
     monkeypatch.setattr(selfcheck, "CHECKED", replace(tiny, channels=(16, 16, 32)))
-    return tiny
 
 
 @pytest.fixture
