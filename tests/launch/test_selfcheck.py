@@ -115,7 +115,7 @@ def test_every_method_is_compared(tiny):
 
 
 @pytest.mark.skipif(not os.environ.get("DTCL_SIMULATED"), reason="runs in a process of its own: test_simulated_process")
-def test_an_accelerator_is_checked():
+def test_an_accelerator_is_checked(small):
     try:
         simulated.register()
     except simulated.Unavailable as reason:
