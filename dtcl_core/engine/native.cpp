@@ -2,7 +2,8 @@
 // (the trunk: 3x3 convolution of stride 2, batch norm over the batch, dropout, ReLU), forward and backward.
 //
 // Four ideas make it fast.
-//  - A vector holds 16 channels of one pixel, one AVX-512 register; a tile of output pixels stays in registers.
+//  - A vector holds channels of one pixel, as many as a register: 16 with AVX-512, 8 with AVX2. A tile of output pixels stays
+//    in registers.
 //  - Runs are the outermost loop and images the next, so that an image's maps never leave the first cache. Norm, mask and
 //    ReLU happen where the next convolution reads. Of each block but the first, the convolution's output is kept.
 //  - The first block is never stored: its output is linear in the image, so its batch statistics, and the gradient through
@@ -26,15 +27,23 @@
 // No name but the interface's leaves this library: two of them, for other widths, must not share a thread's buffers.
 #pragma GCC visibility push(hidden)
 
-typedef float V __attribute__((vector_size(64)));
-typedef float U __attribute__((vector_size(64), aligned(4), may_alias));  // a vector anywhere in memory
-typedef double D __attribute__((vector_size(128)));
+// LANES: channels of a vector. TILE: accumulators, of 32 or 16 registers. Bits: which of a vector's units are kept.
+#ifdef __AVX512F__
+constexpr int LANES = 16, TILE = 28;
+typedef uint16_t Bits;
+#else
+constexpr int LANES = 8, TILE = 14;
+typedef uint8_t Bits;
+#endif
+typedef float V __attribute__((vector_size(4 * LANES)));
+typedef float U __attribute__((vector_size(4 * LANES), aligned(4), may_alias));  // a vector anywhere in memory
+typedef double D __attribute__((vector_size(8 * LANES)));
 
 #define INLINE inline __attribute__((always_inline))
 #define LAMBDA __attribute__((always_inline))
 #define INTERFACE extern "C" __attribute__((visibility("default")))
 
-constexpr int LANES = 16, CHUNK = 64, IMAGE = 28, TAPS = 9, TILE = 28;  // TILE: accumulators, of 32 registers
+constexpr int CHUNK = 64, IMAGE = 28, TAPS = 9;
 constexpr int WIDTH[] = {WIDTHS};
 constexpr int BLOCKS = sizeof(WIDTH) / sizeof(int);
 constexpr int side(int block) { return block < 0 ? IMAGE : (side(block - 1) + 1) / 2; }  // of the map that leaves it
@@ -51,8 +60,33 @@ template <int N, class F> INLINE void each(F f) { each(std::make_integer_sequenc
 INLINE V load(const float* p) { return *(const U*)p; }
 INLINE void store(float* p, V x) { *(U*)p = x; }
 INLINE V splat(float x) { return x - V{}; }
-INLINE V relu(V x) { return _mm512_max_ps(V{}, x); }  // keeps what is not a number
-INLINE V relu(V x, uint16_t kept) { return _mm512_maskz_max_ps(kept, V{}, x); }  // and drops the others
+#ifdef __AVX512F__
+INLINE V larger(V x, V y) { return _mm512_max_ps(x, y); }  // y where one of them is not a number
+INLINE V smaller(V x, V y) { return _mm512_min_ps(x, y); }
+INLINE V floor_of(V x) { return _mm512_floor_ps(x); }
+INLINE float sum_of(V x) { return _mm512_reduce_add_ps(x); }
+INLINE V relu(V x, Bits kept) { return _mm512_maskz_max_ps(kept, V{}, x); }
+INLINE uint16_t at_least(__m256i x, __m256i y) { return _mm256_cmpge_epu16_mask(x, y); }
+#else
+typedef int32_t I __attribute__((vector_size(4 * LANES)));
+INLINE V larger(V x, V y) { return _mm256_max_ps(x, y); }
+INLINE V smaller(V x, V y) { return _mm256_min_ps(x, y); }
+INLINE V floor_of(V x) { return _mm256_floor_ps(x); }
+INLINE float sum_of(V x) {
+  float total = 0;
+  for (int i = 0; i < LANES; i++) total += x[i];
+  return total;
+}
+INLINE V relu(V x, Bits kept) {
+  const I bit = {1, 2, 4, 8, 16, 32, 64, 128}, asked = bit & kept;
+  return (V)((I)larger(V{}, x) & (asked == bit));
+}
+INLINE uint16_t at_least(__m256i x, __m256i y) {
+  const __m256i which = _mm256_cmpeq_epi16(_mm256_max_epu16(x, y), x);
+  return _mm_movemask_epi8(_mm_packs_epi16(_mm256_castsi256_si128(which), _mm256_extracti128_si256(which, 1)));
+}
+#endif
+INLINE V relu(V x) { return larger(V{}, x); }  // keeps what is not a number
 INLINE V where_positive(V z, V x) { return z > 0 ? x : V{}; }
 INLINE void add(double* total, V x) {
   const D wide = __builtin_convertvector(x, D);
@@ -117,7 +151,7 @@ template <class Pass, class Finish> bool in_passes(int passes, int64_t runs, int
 
 // --- convolutions of one image ----------------------------------------------------------------------------------------------
 
-// ROWS x COLS output pixels, 16 of COUT channels: in [.][SPAN][CIN] with its border, w [9][CIN][COUT]; done(row, col, v).
+// ROWS x COLS output pixels, LANES of COUT channels: in [.][SPAN][CIN] with its border, w [9][CIN][COUT]; done(row, col, v).
 template <int ROWS, int COLS, int CIN, int COUT, int SPAN, class Done>
 INLINE void tile(const float* in, const float* w, V start, Done done) {
   V acc[ROWS * COLS];
@@ -133,7 +167,7 @@ INLINE void tile(const float* in, const float* w, V start, Done done) {
   each<ROWS * COLS>([&](auto i) LAMBDA { done(i / COLS, i % COLS, acc[i]); });
 }
 
-// A whole map of SIDE x SIDE pixels, 16 of COUT channels.
+// A whole map of SIDE x SIDE pixels, LANES of COUT channels.
 template <int SIDE, int CIN, int COUT, class Done>
 INLINE void convolve(const float* in, const float* w, V start, Done done) {
   constexpr int SPAN = 2 * SIDE + 1, ROWS = least(SIDE, TILE / SIDE), REST = SIDE % ROWS;
@@ -148,8 +182,8 @@ INLINE void convolve(const float* in, const float* w, V start, Done done) {
 template <int FROM, int SIDE, int CIN, int COUT, int DSPAN>
 INLINE void weight_gradient(const float* in, const float* dy, float* dw) {
   constexpr int SPAN = 2 * SIDE + 1;
-  constexpr bool ALL = CIN * TAPS < TILE;  // few channels: all taps at once
-  constexpr int T = ALL ? TAPS : 1, C = ALL ? CIN : least(CIN, LANES), N = T * C;
+  constexpr int T = CIN * TAPS < TILE ? TAPS : CIN * 3 < TILE ? 3 : 1;  // few channels: all taps at once, or a row of them
+  constexpr int C = least(CIN, LANES), N = T * C;
   for (int tap = 0; tap < TAPS; tap += T)
     for (int ci = 0; ci < CIN; ci += C)
       for (int co = 0; co < COUT; co += LANES) {
@@ -159,8 +193,8 @@ INLINE void weight_gradient(const float* in, const float* dy, float* dw) {
         const float* base = in + (tap / 3 * SPAN + tap % 3) * CIN + ci;
         // Where a tap sees nothing but the border there is nothing to add.
         constexpr bool BELOW = FROM < 2 * SIDE;
-        const int top = !ALL && tap / 3 == 0, bottom = SIDE - (!ALL && BELOW && tap / 3 == 2);
-        const int left = !ALL && tap % 3 == 0, right = SIDE - (!ALL && BELOW && tap % 3 == 2);
+        const int top = T < TAPS && tap / 3 == 0, bottom = SIDE - (T < TAPS && BELOW && tap / 3 == 2);
+        const int left = T == 1 && tap % 3 == 0, right = SIDE - (T == 1 && BELOW && tap % 3 == 2);
         for (int y = top; y < bottom; y++)
           for (int x = left; x < right; x++) {
             const float* p = base + 2 * (y * SPAN + x) * CIN;
@@ -174,7 +208,7 @@ INLINE void weight_gradient(const float* in, const float* dy, float* dw) {
       }
 }
 
-// Gradient of the input, 16 of CIN channels, at pixels of one parity (odd rows with the border counted see kernel row 1, even
+// Gradient of the input, LANES of CIN channels, at pixels of one parity (odd rows with the border counted see kernel row 1, even
 // ones rows 2 and 0): dy [.][SIDE + 1][COUT] ends with a row and a column of zeros, w [9][COUT][CIN]. done(row, col, v).
 template <int ROWS, int COLS, bool ODD_Y, bool ODD_X, int CIN, int COUT, int SIDE, class Done>
 INLINE void data_tile(int first, const float* dy, const float* w, Done done) {
@@ -219,7 +253,7 @@ struct Call {
   int32_t threads, colors;            // colors: 1 for gray images and a colour each, 3 for images in colour
   const float* input;                 // [images][57 / 2 ...]: 29 x 29 x colors, with a border above and to the left
   const float* tint;                  // [images][3] if colors == 1
-  const uint16_t* mask[4];            // of each block [images][side^2][width / 16], a bit set where a unit is kept
+  const Bits* mask[4];                // of each block [images][side^2][width / 16], a bit set where a unit is kept
   const float* weight[4];             // [runs][9][in][out]; the first scaled by its norm (in evaluation all are)
   const float* turned[4];             // the same [runs][9][out][in], not of the first block; backward only
   const float* shift[4];              // [runs][out], added to a scaled convolution: of the first block, in evaluation of all
@@ -273,7 +307,7 @@ template <int COLORS> INLINE void first_block(const Call& call, int64_t r, int64
       }
     w = m.image_weights;
   }
-  const uint16_t* mask = call.mask[0] + b * S * S * (W / LANES);
+  const Bits* mask = call.mask[0] + b * S * S * (W / LANES);
   for (int co = 0; co < W; co += LANES)
     convolve<S, COLORS, W>(image, w + co, load(call.shift[0] + r * W + co), [&](int y, int x, V v) LAMBDA {
       store(m.first + ((y + 1) * padded(1) + x + 1) * W + co, relu(v, mask[(y * S + x) * (W / LANES) + co / LANES]));
@@ -284,7 +318,7 @@ template <int COLORS> INLINE void first_block(const Call& call, int64_t r, int64
 template <int BLOCK> INLINE void activate(const Call& call, int64_t r, int64_t b, Buffers& m) {
   constexpr int W = WIDTH[BLOCK], S = side(BLOCK);
   const float *y = call.map[BLOCK] + (r * call.images + b) * area(BLOCK), *norm = call.norm[BLOCK] + r * 5 * W;
-  const uint16_t* mask = call.mask[BLOCK] + b * area(BLOCK) / LANES;
+  const Bits* mask = call.mask[BLOCK] + b * area(BLOCK) / LANES;
   float* to = m.entering(BLOCK + 1);
   for (int row = 0; row < S; row++)
     for (int col = 0; col < S; col++)
@@ -348,7 +382,7 @@ void output_chunk(const Call& call, int64_t r, int64_t chunk) {
   const float* norm = call.norm[LAST] + r * 5 * W;
   for (int64_t b = chunk * CHUNK; b < call.images && b < (chunk + 1) * CHUNK; b++) {
     const int64_t start = (r * call.images + b) * area(LAST);
-    const uint16_t* mask = call.mask[LAST] + b * area(LAST) / LANES;
+    const Bits* mask = call.mask[LAST] + b * area(LAST) / LANES;
     for (int i = 0; i < area(LAST); i += LANES) {
       const V z = load(call.map[LAST] + start + i) * load(norm + i % W) + load(norm + W + i % W);
       store(call.out + start + i, relu(z, mask[i / LANES]));
@@ -557,9 +591,20 @@ void mask_words(const uint64_t key[2], int64_t first, int64_t last, uint32_t bel
       const unsigned __int128 p = (unsigned __int128)a * MULTIPLIER0, q = (unsigned __int128)c * MULTIPLIER1;
       a = uint64_t(q >> 64) ^ b ^ k0, c = uint64_t(p >> 64) ^ d ^ k1, b = uint64_t(q), d = uint64_t(p);
     }
-    out[block] = _mm256_cmpge_epu16_mask(_mm256_set_epi64x(d, c, b, a), least_kept);
+    out[block] = at_least(_mm256_set_epi64x(d, c, b, a), least_kept);
   }
 }
+
+// 32 values, in registers.
+struct Row {
+  V part[32 / LANES] = {};
+  INLINE void add(float factor, const float* values) {
+    each<32 / LANES>([&](auto i) LAMBDA { part[i] += factor * load(values + i * LANES); });
+  }
+  INLINE void store(float* to) {
+    each<32 / LANES>([&](auto i) LAMBDA { ::store(to + i * LANES, part[i]); });
+  }
+};
 
 // A matrix [28][32] that cuts `length` pixels at `start`, resizes them to 28 (bilinear, antialias) and blurs with `taps`.
 void axis_matrix(float start, float length, const float* taps, int kernel, float (*to)[32]) {
@@ -579,13 +624,13 @@ void axis_matrix(float start, float length, const float* taps, int kernel, float
     return;
   }
   for (int i = 0; i < IMAGE; i++) {
-    V low = {}, high = {};
+    Row sum;
     for (int t = 0; t < kernel; t++) {
       int from = std::abs(i + t - kernel / 2);  // reflected edges
       from = (IMAGE - 1) - std::abs(IMAGE - 1 - from);
-      low += taps[t] * load(resize[from]), high += taps[t] * load(resize[from] + LANES);
+      sum.add(taps[t], resize[from]);
     }
-    store(to[i], low), store(to[i] + LANES, high);
+    sum.store(to[i]);
   }
 }
 
@@ -604,17 +649,17 @@ void view(const float* gray, const int64_t box[4], float sigma, int kernel, int 
   for (int j = 0; j < IMAGE; j++)
     for (int x = 0; x < IMAGE; x++) turned[x][j] = columns[j][x];
   for (int y = top; y < bottom; y++) {
-    V low = {}, high = {};
-    for (int x = left; x < right; x++) low += gray[y * IMAGE + x] * load(turned[x]), high += gray[y * IMAGE + x] * load(turned[x] + LANES);
-    store(half[y], low), store(half[y] + LANES, high);
+    Row sum;
+    for (int x = left; x < right; x++) sum.add(gray[y * IMAGE + x], turned[x]);
+    sum.store(half[y]);
   }
   const int span = IMAGE + border;
   if (border) std::memset(out, 0, span * sizeof(float));
   for (int i = 0; i < IMAGE; i++) {
     alignas(64) float row[32];
-    V low = {}, high = {};
-    for (int y = top; y < bottom; y++) low += rows[i][y] * load(half[y]), high += rows[i][y] * load(half[y] + LANES);
-    store(row, low), store(row + LANES, high);
+    Row sum;
+    for (int y = top; y < bottom; y++) sum.add(rows[i][y], half[y]);
+    sum.store(row);
     float* to = out + (i + border) * span;
     if (border) to[0] = 0;
     std::memcpy(to + border, row, IMAGE * sizeof(float));
@@ -623,21 +668,21 @@ void view(const float* gray, const int64_t box[4], float sigma, int kernel, int 
 
 // --- colour jitter -----------------------------------------------------------------------------------------------------------
 
-INLINE V clamped(V x) { return _mm512_max_ps(_mm512_min_ps(x, splat(1)), V{}); }
+INLINE V clamped(V x) { return larger(smaller(x, splat(1)), V{}); }
 INLINE V blended(V x, V other, float factor) { return clamped(factor * x + (1 - factor) * other); }
 INLINE V luma(V r, V g, V b) { return 0.2989f * r + 0.587f * g + 0.114f * b; }
-INLINE V remainder(V x, float by) { return x - by * (V)_mm512_floor_ps(x / by); }
+INLINE V remainder(V x, float by) { return x - by * floor_of(x / by); }
 
-// 16 pixels with their hue turned by `shift` of a circle.
+// LANES pixels with their hue turned by `shift` of a circle.
 INLINE void turn_hue(V& r, V& g, V& b, float shift) {
-  const V value = _mm512_max_ps(r, _mm512_max_ps(g, b)), spread = value - (V)_mm512_min_ps(r, _mm512_min_ps(g, b));
+  const V value = larger(r, larger(g, b)), spread = value - smaller(r, smaller(g, b));
   const V safe = spread > 0 ? spread : splat(1);
   V hue = value == r ? (g - b) / safe : (value == g ? 2 + (b - r) / safe : 4 + (r - g) / safe);
   hue = remainder(hue / 6 + shift, 1) * 6;
   V* channels[3] = {&r, &g, &b};
   for (int c = 0; c < 3; c++) {
     const V k = remainder(float(5 - 2 * c) + hue, 6);
-    *channels[c] = value - spread * clamped(_mm512_min_ps(k, 4 - k));
+    *channels[c] = value - spread * clamped(smaller(k, 4 - k));
   }
 }
 
@@ -650,7 +695,7 @@ void jitter_image(float* pixels, const float* factor, const int64_t* order) {
     if (order[place] == 1) {
       V sum = {};
       for (int i = 0; i < N; i += LANES) sum += luma(load(pixels + i), load(pixels + N + i), load(pixels + 2 * N + i));
-      gray = _mm512_reduce_add_ps(sum) / N;
+      gray = sum_of(sum) / N;
     }
     for (int i = 0; i < N; i += LANES) {
       V r = load(pixels + i), g = load(pixels + N + i), b = load(pixels + 2 * N + i);

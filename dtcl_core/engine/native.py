@@ -1,8 +1,8 @@
 """Our own code for CPUs: `native.cpp`, compiled once with the machine's compiler and called through `ctypes`.
 
 The source ships with the package and needs no headers but the compiler's own. It is compiled for the processor and an encoder's widths, and
-kept in the user's cache under a hash of source, flags, compiler and processor. If AVX-512, a compiler or a writable home is missing,
-`Unavailable` gives the reason and PyTorch's operators are used; DTCL_TRUNK=native makes this an error, DTCL_TRUNK=pytorch asks for it.
+kept in the user's cache under a hash of source, flags, compiler and processor. If a processor has neither AVX-512 nor AVX2, or a
+compiler or a writable home is missing, `Unavailable` gives the reason and PyTorch's operators are used; DTCL_TRUNK=native makes this an error, DTCL_TRUNK=pytorch asks for it.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ FLAGS = (
     "-O3", "-march=native", "-mprefer-vector-width=512", "-std=c++17", "-ffp-contract=fast", "-fno-math-errno",
     "-fno-trapping-math", "-fPIC", "-shared", "-pthread",
 )  # fmt: skip
+INSTRUCTIONS = {"AVX512": (), "AVX2": ("-mno-avx512f",)}  # flags by what PyTorch uses: ATEN_CPU_CAPABILITY=avx2 means both
 COMPILERS = ("c++", "g++", "clang++")
 VERSION_SECONDS, COMPILE_SECONDS = 20, 300
-LANES = 16  # channels of a vector
+LANES = 16  # channels of a word of a mask
 MOST_BLOCKS = 4
 PATCH = 27  # values of a patch of 3 x 3 pixels in colour
 IMAGE = 28
@@ -308,7 +309,7 @@ def compiled(widths: tuple[int, ...]) -> tuple[Path, str]:
     """The library's file, compiled if need be, and its description. The file's name holds a hash of its inputs and its own digest."""
     (compiler, *rest), version = find_compiler()
     text = source()
-    options = [*rest, *FLAGS, f"-DWIDTHS={','.join(map(str, widths))}"]
+    options = [*rest, *FLAGS, *INSTRUCTIONS[torch.backends.cpu.get_cpu_capability()], f"-DWIDTHS={','.join(map(str, widths))}"]
     code = hashlib.sha256(text.encode()).hexdigest()[:12]
     name = digest("\n".join([text, *options, version, processor()]).encode())
     folder = cache_folder()
@@ -340,8 +341,8 @@ def _load(widths: tuple[int, ...]) -> Library | Unavailable:
     try:
         if os.name != "posix" or sys.byteorder != "little":
             raise Unavailable("the system is not a little-endian POSIX one")
-        if torch.backends.cpu.get_cpu_capability() != "AVX512":
-            raise Unavailable(f"the processor has no AVX-512 ({torch.backends.cpu.get_cpu_capability()})")
+        if torch.backends.cpu.get_cpu_capability() not in INSTRUCTIONS:
+            raise Unavailable(f"the processor has neither AVX-512 nor AVX2 ({torch.backends.cpu.get_cpu_capability()})")
         path, description = compiled(widths)
         return Library(path, widths, description)
     except Unavailable as reason:

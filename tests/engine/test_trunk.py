@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_native import needs_native, not_switched  # noqa: F401
+from test_native import instructions, needs_native, not_switched  # noqa: F401
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -22,6 +22,7 @@ from dtcl_core.methods import METHODS
 
 SAME = {"derandomize": True, "database": None, "deadline": None}  # the same examples at every call
 WIDTHS = [(16, 32), (32, 16, 48), (16, 16, 16, 16)]
+pytestmark = pytest.mark.usefixtures("instructions")
 
 
 @pytest.fixture(autouse=True)

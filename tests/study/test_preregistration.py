@@ -51,11 +51,16 @@ def test_fresh_rows_are_younger_than_what_they_are_judged_by():
     assert all(len(kinds) == 1 for kinds in devices.values()), "one kind of device trains all runs of a fresh seed"
 
 
+# The written hash, with native code for AVX2 too: for AVX-512 it compiles to the same instructions (`book/trust.md`, Deviation).
+FOR_AVX2_TOO = "c4bc2c62d935"
+
+
 def test_the_grid_and_fresh_seeds_are_of_one_numeric_code():
     sources = {
         row["provenance"]["sources"] for row in Store(ROOT / "results").rows().values() if not 100 <= row["run"]["seed"] < 200
     }
-    assert sources == set(re.findall(r"has the hash `(\w{12})`", (ROOT / WRITTEN[0]).read_text()))
+    (written,) = re.findall(r"has the hash `(\w{12})`", (ROOT / WRITTEN[0]).read_text())
+    assert {written} <= sources <= {written, FOR_AVX2_TOO}
 
 
 def test_what_is_frozen_is_what_the_committed_rows_select():
