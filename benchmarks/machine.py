@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import ctypes
+import functools
+import math
 import statistics
 import subprocess
 import tempfile
@@ -18,18 +20,28 @@ import torch
 from dtcl_core.engine.native import FLAGS, Unavailable, find_compiler
 from dtcl_core.engine.provenance import SOURCES, cpu_name
 
-CHAINS = 24  # of multiplications that wait for nothing but themselves: more than a core has under way, fewer than its registers
+# Floats of a register, and chains of multiplications that wait for nothing but themselves: more than a core has under way, fewer
+# than its registers.
+REGISTERS = {"AVX512": (16, 24), "AVX2": (8, 12)}
 PEAK = """
-typedef float V __attribute__((vector_size(64)));
+typedef float V __attribute__((vector_size(4 * LANES)));
 extern "C" float run(long times, float x) {
   V k = x - V{}, DECLARED;
   while (times--) { STEPS }
   return (SUM)[0];
 }
 """
-PEAK = PEAK.replace("DECLARED", ", ".join(f"a{i} = k" for i in range(CHAINS)))
-PEAK = PEAK.replace("STEPS", " ".join(f'a{i} = a{i} * k + k; __asm__("" : "+v"(a{i}));' for i in range(CHAINS)))
-PEAK = PEAK.replace("SUM", " + ".join(f"a{i}" for i in range(CHAINS)))
+
+
+def peak_source(lanes: int, chains: int) -> str:
+    """C++ that multiplies and adds in `chains` registers of `lanes` floats."""
+    parts = {
+        "LANES": str(lanes),
+        "DECLARED": ", ".join(f"a{i} = k" for i in range(chains)),
+        "STEPS": " ".join(f'a{i} = a{i} * k + k; __asm__("" : "+v"(a{i}));' for i in range(chains)),
+        "SUM": " + ".join(f"a{i}" for i in range(chains)),
+    }
+    return functools.reduce(lambda text, part: text.replace(*part), parts.items(), PEAK)
 
 
 def name_of(device: torch.device) -> str:
@@ -74,15 +86,15 @@ def matrix_rate(device: torch.device, dtype: torch.dtype) -> float:
 def peak_rate(threads: int = 1, times: int = 4_000_000) -> float | None:
     """Most floating-point operations a second of cores that multiply and add in registers.
 
-    None without AVX-512 or a compiler.
+    None without AVX-512, AVX2 or a compiler.
     """
-    if torch.backends.cpu.get_cpu_capability() != "AVX512":
+    if (lanes_and_chains := REGISTERS.get(torch.backends.cpu.get_cpu_capability())) is None:
         return None
     with tempfile.TemporaryDirectory() as folder:
         made = f"{folder}/peak.so"
         try:
             command = [*find_compiler()[0], *FLAGS, "-x", "c++", "-", "-o", made]
-            subprocess.run(command, input=PEAK, text=True, capture_output=True, check=True, timeout=60)
+            subprocess.run(command, input=peak_source(*lanes_and_chains), text=True, capture_output=True, check=True, timeout=60)
             run = ctypes.CDLL(made).run
         except (Unavailable, OSError, subprocess.SubprocessError):
             return None
@@ -93,7 +105,7 @@ def peak_rate(threads: int = 1, times: int = 4_000_000) -> float | None:
                 began = time.perf_counter()
                 list(pool.map(lambda _: run(times, 0.5), range(threads)))
                 taken.append(time.perf_counter() - began)
-    return threads * times * CHAINS * 16 * 2 / min(taken)
+    return threads * times * math.prod(lanes_and_chains) * 2 / min(taken)
 
 
 def origin(device: torch.device) -> dict[str, str | int]:

@@ -2,8 +2,8 @@
 
     python benchmarks/paths.py          # two minutes; also part of `dtcl benchmark --device cpu`
 
-writes `trunk_cpu.csv`: a line for each stack (six runs or 24, with colour jitter or without) and number of threads. Each path
-has a stack of its own of the same runs; in every turn each takes a few steps on each number of threads, forwards and backwards
+writes `trunk_cpu.csv` (on a processor without AVX-512 `trunk_avx2.csv`): a line for each stack (six runs or 24, with colour jitter
+or without) and number of threads. Each path has a stack of its own of the same runs; in every turn each takes a few steps on each number of threads, forwards and backwards
 in alternate turns, so that whatever slows the machine down for a while slows all of them. Ratios are those of the medians, their
 range that of the ratios within a turn. Beside them stands what the trunk's own multiplications take at the processor's peak.
 """
@@ -29,6 +29,7 @@ from dtcl_core.engine.device import tune_cpu_memory
 HERE = Path(__file__).parent
 TURNS, STEPS = 21, 2
 SIZES = (6, 24)
+FILES = {"AVX512": "trunk_cpu.csv", "AVX2": "trunk_avx2.csv"}  # by the instructions of the trunk
 PATHS = {"trunk": "native", "operators": "pytorch"}
 
 
@@ -119,7 +120,7 @@ def lines(
 
 
 def measure(out: Path, turns: int = TURNS, sizes: Sequence[int] = SIZES, protocol: Protocol | None = None) -> list[dict]:
-    """Compare both paths and write `trunk_cpu.csv` to the folder `out`; where there is no trunk, say why and do nothing."""
+    """Compare both paths and write their file to the folder `out`; where there is no trunk, say why and do nothing."""
     protocol, cpu = protocol or Protocol(), torch.device("cpu")
     trunk, path = pretrain.choose_trunk(protocol, cpu, "float32")
     if trunk is None:
@@ -144,7 +145,7 @@ def measure(out: Path, turns: int = TURNS, sizes: Sequence[int] = SIZES, protoco
                     f"ms a step, PyTorch's operators {row['operators_ms']:.1f} ms: {row['speedup']:.2f} times",
                     flush=True,
                 )
-            machine.write(out / "trunk_cpu.csv", rows)
+            machine.write(out / FILES[torch.backends.cpu.get_cpu_capability()], rows)
     return rows
 
 

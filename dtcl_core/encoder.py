@@ -4,8 +4,8 @@ A network is three blocks of convolution, batch norm, dropout and ReLU, then one
 block as one with R groups, its batch norms as one over R x channels (exactly one batch norm for each run), and the linear layers as one
 batched matrix product. Runs that see the same images share the input of the first convolution.
 
-On CPUs with AVX-512 or AVX2 and on GPUs our own code computes the blocks (`trunk`). With PyTorch's operators, a CPU takes a large stack in *lanes*, a few runs
-at a time, because pixels of very many channels do not fit its caches.
+On CPUs with AVX-512 or AVX2 and on GPUs our own code computes the blocks (`trunk`). With PyTorch's operators, a CPU takes a large stack
+in *lanes*, a few runs at a time, because pixels of very many channels do not fit its caches.
 """
 
 from __future__ import annotations
