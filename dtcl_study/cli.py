@@ -160,14 +160,11 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 def check_store(named: str | None, command: str) -> None:
     """Raise ValueError if --results or $DTCL_RESULTS names no folder; for `run` it may be one that does not exist yet."""
-    given_by = "--results" if named is not None else "DTCL_RESULTS"
-    folder = named if named is not None else os.environ.get("DTCL_RESULTS") or None
-    if folder == "":
-        raise ValueError(f"{given_by} must name a folder.")
+    given_by, folder = ("DTCL_RESULTS", os.environ.get("DTCL_RESULTS") or None) if named is None else ("--results", named)
     if folder is None or command in ("check", "benchmark"):
         return
-    if Path(folder).exists() and not Path(folder).is_dir():
-        raise ValueError(f"{given_by}: {folder} is no folder.")
+    if folder == "" or (Path(folder).exists() and not Path(folder).is_dir()):
+        raise ValueError(f"{given_by}: {folder or 'an empty name'} is no folder.")
     if command != "run" and not Path(folder).is_dir():
         raise ValueError(f"{given_by}: there is no folder {folder}.")
 
@@ -339,10 +336,8 @@ def freeze(options: argparse.Namespace) -> int:
     if not re.fullmatch(r"\w+", options.name):
         raise ValueError(f"NAME must be letters, digits and _, got {options.name!r}.")
     study = Study(options.experiment, "paper", sigma=options.sigma)
-    batch = options.experiment == "global_vs_batch"
-    rows = study.complete[study.complete.discriminator == "batch"] if batch else study.complete
-    lacking = {run.sigma for run in study.runs} - set(rows.sigma)
-    if lacking:
+    rows = study.complete[study.complete.discriminator == "batch"] if options.experiment == "global_vs_batch" else study.complete
+    if lacking := {run.sigma for run in study.runs} - set(rows.sigma):
         raise ValueError(f"no seed is complete at sigma {min(lacking):g}, so nothing can be selected there.")
     target = selection.freeze(options.name, rows, HERE / "frozen")
     kept = json.loads(target.read_text(encoding="utf-8"))
@@ -355,15 +350,13 @@ def reproduce(options: argparse.Namespace) -> int:
     """Print a table of the paper, reported beside measured, with the verdicts on what it claims; or a claim with its contrasts."""
     import pandas as pd
 
-    from . import claims
+    from . import claims, study, tables
 
     asked = re.fullmatch(r"\s*(table|claim)\s*(\d+)\s*", " ".join(options.what), re.IGNORECASE)
     if asked is None:
         raise ValueError(f'say "Table 1" to "Table 9" or "claim 1" to "claim 15", got {" ".join(options.what)!r}.')
     kind, number = asked[1].lower(), int(asked[2])
     if kind == "table":
-        from . import study, tables
-
         evidence = study.Evidence()
         twin = tables.twin_of(number, evidence)
         words = {f"claim {c.number} ({c.judged_on} seeds)": c.judged(evidence).word for c in claims.CLAIMS if number in c.tables}

@@ -10,7 +10,7 @@ Runs of *frozen selections* (`fresh`, `choices`) exist once a selection is froze
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
@@ -42,11 +42,7 @@ def title(method: str) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as text.
-
-    >>> percent(0.01), percent(1.0)
-    ('1 %', '100 %')
-    """
+    """A share as text: 0.01 is "1 %"."""
     return f"{100 * share:g} %"
 
 
@@ -61,14 +57,10 @@ class Preset:
     caution: str = ""
 
 
+CAUTION = "Smoke runs train for a few steps, to show that all works; methods may come out alike, and no number means anything."
+FIFTH = {"split_sizes": (1386, 231, 231, 462)}
 PRESETS = {
-    "smoke": Preset(
-        2,
-        1,
-        "real training on a fifth of the images, in seconds",
-        {"split_sizes": (1386, 231, 231, 462)},
-        "Smoke runs train for a few steps, to show that all works; methods may come out alike, and no number means anything.",
-    ),
+    "smoke": Preset(2, 1, "real training on a fifth of the images, in seconds", FIFTH, CAUTION),
     "laptop": Preset(3, 100, "short runs of a part of the grid, up to an hour on two CPU cores"),
     "paper": Preset(SEEDS, 400, "the paper's grid"),
 }
@@ -116,9 +108,8 @@ def heads(preset: str) -> list[Setting]:
     """Standard contrastive learning without a projector head and with each kind and dimension, at sigma 25."""
     dimensions = {"smoke": (8,), "laptop": (4, 16)}.get(preset, (4, 8, 16))
     taus = TAU_ALPHAS if preset == "paper" else (0.1,)
-    kinds: list[dict[str, Any]] = [{}]
-    kinds += [{"projector": kind, "projector_dim": k} for kind in ("linear", "mlp") for k in dimensions]
-    return [{"method": "standard", "sigma": 25.0, "tau_alpha": tau, **kind} for kind in kinds for tau in taus]
+    kinds = [{"projector": kind, "projector_dim": k} for kind in ("linear", "mlp") for k in dimensions]
+    return [{"method": "standard", "sigma": 25.0, "tau_alpha": tau, **kind} for kind in ({}, *kinds) for tau in taus]
 
 
 # The runs whose temperatures Figures 6 and 7 follow.
@@ -195,6 +186,14 @@ def other_choices() -> dict[str, tuple[dict[str, Any], tuple[str, ...]]]:
     every = {name: (change, PROPOSED) for name, change in weight.items()}
     tried_in = {name: BASELINES if name == "dropout 0.25" else BASELINES[:1] for name in networks}
     return every | {name: (change, (*tried_in[name], *PROPOSED)) for name, change in networks.items()}
+
+
+def of_change(runs: Iterable[Run], change: str, methods: Collection[str]) -> list[Run]:
+    """Those of some runs of `choices` that one of `other_choices` asks for, in some methods."""
+    settings = other_choices()[change][0].items()
+    return [
+        run for run in runs if run.method in methods and all(getattr(run.protocol, name) == value for name, value in settings)
+    ]
 
 
 def choices(preset: str) -> list[Setting]:

@@ -21,7 +21,7 @@ from dtcl_core.traces import Trace
 
 from . import selection
 from .compare import by_seed
-from .experiments import FRESH_SEEDS, PARTS, PRESETS, PROPOSED, REGISTRY, wants_trace
+from .experiments import FRESH_SEEDS, PARTS, PRESETS, PROPOSED, REGISTRY, of_change, other_choices, wants_trace
 from .reported import CHANCE, SIGMA
 
 
@@ -170,6 +170,23 @@ def rows_of_complete_seeds(runs: Sequence[Run], frame: pd.DataFrame) -> pd.DataF
     """
     keep = {run.key for seeds in runs_of_complete_seeds(runs, set(frame.key)).values() for members in seeds for run in members}
     return frame[frame.key.isin(keep)].reset_index(drop=True)
+
+
+def under_changes(base: pd.DataFrame, study: Study, methods: Sequence[str]) -> dict[str, pd.DataFrame]:
+    """By change the rows of some methods on the seeds of a study of `choices`, at 1 % of labels, once all its runs are there.
+
+    `base` are rows of the same configurations under the protocol as it is. They are found under "as taken", and where a change leaves
+    a method as it is.
+    """
+    rows = study.frame[study.frame.label_fraction == selection.FRACTION]
+    base = base[base.seed.isin({run.seed for run in study.runs}) & (base.label_fraction == selection.FRACTION)]
+    found = {"as taken": base[base.method.isin(methods)]}
+    for change in other_choices():
+        keys = {run.key for run in of_change(study.runs, change, methods)}
+        mine = rows[rows.key.isin(keys)]
+        if len(mine) == len(keys) > 0:
+            found[change] = pd.concat([mine, found["as taken"][~found["as taken"].method.isin(mine.method)]])
+    return found
 
 
 @dataclass(eq=False)
