@@ -1,6 +1,6 @@
 """What audits of the stored rows came to: retrains whole stacks that must come out identical here, and keeps one line per stored row.
 
-    OMP_NUM_THREADS=1 python benchmarks/audits.py [PICKED [SEED [MAX_EPOCHS]]]
+    OMP_NUM_THREADS=1 python benchmarks/audits.py [PICKED [SEED]]
 
 Adds to `audits.csv`; the chapter on trust shows it. The threads must be those that the rows were trained with.
 """
@@ -19,9 +19,9 @@ from dtcl_core.results import Store
 from dtcl_study import audit
 
 
-def main(picked: int = 1, seed: int = 0, max_epochs: int | None = None) -> None:
+def main(picked: int = 1, seed: int = 0) -> None:
     store, path = Store(), Path(__file__).parent / "audits.csv"
-    found = audit.audit(store, picked, "cpu", seed=seed, max_epochs=max_epochs, exact=True)
+    found = audit.audit(store, picked, "cpu", seed=seed, exact=True)
     rows = store.rows()
     lines = [
         {

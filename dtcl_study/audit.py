@@ -32,31 +32,27 @@ Row = dict[str, Any]
 
 
 def audit(
-    store: Store, count: int = 1, device: str = "auto", *, seed: int | None = None, max_epochs: int | None = None,
-    exact: bool = False, **options: Any,
-) -> pd.DataFrame:  # fmt: skip
+    store: Store, count: int = 1, device: str = "auto", *, seed: int | None = None, exact: bool = False, **options: Any
+) -> pd.DataFrame:
     """Retrain randomly picked rows, with the stacks they were trained in, and compare.
 
     Args:
         store, count: whose rows, and how many are picked.
         device: where they are retrained.
         seed: of the random pick; None: another one each time.
-        max_epochs: only runs up to this length are picked.
         exact: pick only rows that must be identical: of this code, such a machine, as many threads, whole stacks.
         options: see `retrained`, also for what is returned.
 
     Raises:
         ValueError: if the store has no such row.
     """
-    where, most = resolve_device(device), float("inf") if max_epochs is None else max_epochs
-    rows = [row for row in store.rows().values() if row["status"] == "ok" and row["run"]["protocol"]["epochs"] <= most]
-    short = "" if max_epochs is None else f" of at most {max_epochs} epochs"
+    where, rows = resolve_device(device), [row for row in store.rows().values() if row["status"] == "ok"]
     if not rows:
-        raise ValueError(f"{store.rows_path} has no finished row{short} to audit.")
+        raise ValueError(f"{store.rows_path} has no finished row to audit.")
     order = random.Random(seed).sample(sorted(rows, key=lambda row: row["key"]), len(rows))
     fitting = (row for row in order if not exact or (made_here(row, where) and stack_of(row, store)))
     if not (picked := list(islice(fitting, count))):
-        raise ValueError(f"{store.rows_path} has no whole stack{short} made by this code, on such a machine and as many threads.")
+        raise ValueError(f"{store.rows_path} has no whole stack made by this code, on such a machine and as many threads.")
     stacks: dict[tuple[str, ...], list[Row]] = {}  # by their keys: of one stack several rows may be picked
     for row in picked:
         members = stack_of(row, store) or [row]

@@ -117,7 +117,6 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         "-n": {"type": positive(int), "default": 1, "metavar": "N", "help": "how many rows are picked (default: 1)"},
         "--device": device,
         "--seed": {"type": int, "help": "pick the same rows as another call with this seed"},
-        "--max-epochs": {"type": positive(int), "help": "pick among runs of at most so many epochs"},
         "--exact": {"action": "store_true", "help": "only rows that must be identical: of this code, such a machine, as many threads"},
         "--results": store,
         "--json": plain,
@@ -290,7 +289,7 @@ def audit_rows(options: argparse.Namespace) -> int:
     lines: list[dict[str, Any]] = []
     stopped = False
     try:
-        picked = {name: getattr(options, name) for name in ("seed", "max_epochs", "exact")}
+        picked = {name: getattr(options, name) for name in ("seed", "exact")}
         told = {"should_stop": stop_requests(None), "on_compared": lines.append, "quiet": options.json}
         audit.audit(Store(options.results), options.n, options.device, **picked, **told)
     except (Interrupted, KeyboardInterrupt):
@@ -340,9 +339,7 @@ def freeze(options: argparse.Namespace) -> int:
     if lacking := {run.sigma for run in study.runs} - set(rows.sigma):
         raise ValueError(f"no seed is complete at sigma {min(lacking):g}, so nothing can be selected there.")
     target = selection.freeze(options.name, rows, HERE / "frozen")
-    kept = json.loads(target.read_text(encoding="utf-8"))
-    told = ", ".join(f"{len(seeds)} seeds at sigma {sigma}" for sigma, seeds in kept["seeds"].items())
-    print(f"{target}: {len(kept['configurations'])} configurations, selected on {told}.")
+    print(f"{target}: {len(json.loads(target.read_text(encoding='utf-8'))['configurations'])} configurations.")
     return 0
 
 

