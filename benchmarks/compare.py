@@ -2,7 +2,7 @@
 
     dtcl benchmark --device cpu
 
-writes `<device>.csv`, `<device>_parts.csv` and on a CPU `trunk_cpu.csv` beside this file. Peers and engine take turns, round
+writes `<device>.csv`, `<device>_parts.csv` and on a CPU `trunk_cpu.csv` or `trunk_avx2.csv` beside this file. Peers and engine take turns, round
 after round, because machines are noisy: quote the ratios. The plain loop needs `lightly` and `torchvision` (the extra `benchmark`); without
 them it is left out and no ratio to it is given. With `--all`, `determinism.py` follows.
 """

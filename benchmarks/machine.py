@@ -17,7 +17,7 @@ from pathlib import Path
 
 import torch
 
-from dtcl_core.engine.native import FLAGS, Unavailable, find_compiler
+from dtcl_core.engine.native import FLAGS, INSTRUCTIONS, Unavailable, find_compiler
 from dtcl_core.engine.provenance import SOURCES, cpu_name
 
 # Floats of a register, and chains of multiplications that wait for nothing but themselves: more than a core has under way, fewer
@@ -88,12 +88,13 @@ def peak_rate(threads: int = 1, times: int = 4_000_000) -> float | None:
 
     None without AVX-512, AVX2 or a compiler.
     """
-    if (lanes_and_chains := REGISTERS.get(torch.backends.cpu.get_cpu_capability())) is None:
+    used = torch.backends.cpu.get_cpu_capability()
+    if (lanes_and_chains := REGISTERS.get(used)) is None:
         return None
     with tempfile.TemporaryDirectory() as folder:
         made = f"{folder}/peak.so"
         try:
-            command = [*find_compiler()[0], *FLAGS, "-x", "c++", "-", "-o", made]
+            command = [*find_compiler()[0], *FLAGS, *INSTRUCTIONS[used], "-x", "c++", "-", "-o", made]
             subprocess.run(command, input=peak_source(*lanes_and_chains), text=True, capture_output=True, check=True, timeout=60)
             run = ctypes.CDLL(made).run
         except (Unavailable, OSError, subprocess.SubprocessError):

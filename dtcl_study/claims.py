@@ -22,7 +22,7 @@ import pandas as pd
 from . import contrasts
 from .chapter import Table
 from .compare import Interval, mean
-from .experiments import ID, OOD, PROPOSED, SHORT, title
+from .experiments import EVERYWHERE, ID, OOD, PROPOSED, SHORT, title
 from .reported import SEEDS
 from .study import Evidence
 
@@ -192,8 +192,11 @@ def counted(contrasts: Sequence[Contrast]) -> str:
     return ", ".join(f"{n[word]} {word}" for word in ("for", "open", "against") if n[word])
 
 
-def headline(first: Verdict, second: Verdict) -> tuple[str, Table, str]:
-    """What claims 1 and 2 come to, for the front page, the README and the chapter on Table 1: a sentence, a table, and what its words mean."""
+def headline(first: Verdict, second: Verdict, other: Verdict | None = None) -> tuple[str, Table, str]:
+    """What claims 1 and 2 come to, for the front page, the README and the chapter on Table 1: a sentence, a table, and what its words mean.
+
+    `other` is the verdict on claim 1 with the change `EVERYWHERE`.
+    """
     # The preregistration's, for claim 1, for its contrasts on either accuracy, and for those of claim 2.
     words = {"holds": "confirmed", "partly": "partly confirmed", "fails": "not confirmed", "open": "open"}
     methods, lines = [title(method) for method in PROPOSED], list[tuple[str, ...]]()
@@ -208,9 +211,12 @@ def headline(first: Verdict, second: Verdict) -> tuple[str, Table, str]:
         lines.append((name, words[by_the_rule(mine)], *told))
     alone = [words[by_the_rule([c for c in first.contrasts if f": {method} " in c.label])] for method in methods]
     said = ", ".join(f"{name} {word}" for name, word in zip(columns[2:], alone))
-    said = f" By method (post hoc): {said}." * (len({*alone}) > 1) + " Other settings could change this."
+    said = f" By method (post hoc): {said}." * (len({*alone}) > 1) + " Other settings could change this"
+    if other and other.word != NOT_YET:
+        how = f"{counted(other.contrasts)}; exploratory: {other.contrasts[0].interval.n} fresh seeds, no new selection"
+        said += f": with {EVERYWHERE} in all methods it is {words[other.word]} ({how})"
     caption = f"Comparisons with baselines on {seeds} fresh seeds; in brackets: range of mean differences (+: better)."
     m = len(first.contrasts), len(domain)
     table = Table(pd.DataFrame(lines, columns=columns), caption)
-    answer = f"**The main claim is {words[first.word]}.**{said}"
+    answer = f"**The main claim is {words[first.word]}.**{said}."
     return answer, table, MEANS.format(*(f"{100 - 5 / n:.2f} %" for n in m), *m)

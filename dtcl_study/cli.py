@@ -14,14 +14,11 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dtcl_core import __version__
 from dtcl_core.checks import closest
 from dtcl_core.terminal import STOPPED, interrupts_held, steady_output, stop_requests
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 HERE = Path(__file__).resolve().parent
 
@@ -162,10 +159,8 @@ def check_store(named: str | None, command: str) -> None:
     given_by, folder = ("DTCL_RESULTS", os.environ.get("DTCL_RESULTS") or None) if named is None else ("--results", named)
     if folder is None or command in ("check", "benchmark"):
         return
-    if folder == "" or (Path(folder).exists() and not Path(folder).is_dir()):
-        raise ValueError(f"{given_by}: {folder or 'an empty name'} is no folder.")
-    if command != "run" and not Path(folder).is_dir():
-        raise ValueError(f"{given_by}: there is no folder {folder}.")
+    if folder == "" or not (Path(folder).is_dir() or (command == "run" and not Path(folder).exists())):
+        raise ValueError(f"{given_by}: there is no folder {folder or 'without a name'}.")
 
 
 # --- run --------------------------------------------------------------------------------------------------------------
@@ -375,8 +370,8 @@ def reproduce(options: argparse.Namespace) -> int:
     return 0
 
 
-def printed(heading: str, found: pd.DataFrame, latex: bool) -> str:
-    """A table in columns, or as a tabular: three decimals, differences with their sign, – where there is nothing."""
+def printed(heading: str, found: Any, latex: bool) -> str:
+    """A DataFrame in columns, or as a tabular: three decimals, differences with their sign, – where there is nothing."""
     forms = {"reported": ".3f", "measured": ".3f", "low": ".3f", "high": ".3f", "difference": "+.3f"}
     table = [[name, *("–" if value != value else f"{value:{forms.get(name, '')}}" for value in found[name])] for name in found]
     if latex:

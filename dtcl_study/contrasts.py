@@ -30,13 +30,9 @@ HIDE_LESS = ("standard", "mmd", "dann")  # the baselines that should show more o
 
 
 def over_each(
-    e: Evidence,
-    metrics: Sequence[str],
-    others: Sequence[str] = BASELINES,
-    sign: int = 1,
-    methods: Sequence[str] = PROPOSED,
+    e: Evidence, metrics: Sequence[str], others: Sequence[str] = BASELINES, sign: int = 1, methods: Sequence[str] = PROPOSED,
     **more: Any,
-) -> Differences:
+) -> Differences:  # fmt: skip
     """For each metric, each of `methods` minus each of `others` by seed; sign=-1 turns it round, for accuracies that should be lower."""
     word = "over" if sign > 0 else "below"
     for metric, method, other in product(metrics, methods, others):

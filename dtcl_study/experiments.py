@@ -252,15 +252,10 @@ class Experiment:
         return tuple(dict.fromkeys(setting["method"] for setting in self.settings("paper")))
 
     def runs(
-        self,
-        preset: str = "paper",
-        *,
-        seeds: int | None = None,
-        epochs: int | None = None,
-        sigma: float | str | Iterable[float] | None = None,
-        methods: str | Iterable[str] | None = None,
+        self, preset: str = "paper", *, seeds: int | None = None, epochs: int | None = None,
+        sigma: float | str | Iterable[float] | None = None, methods: str | Iterable[str] | None = None,
         tau_alpha: float | str | Iterable[float] | None = None,
-    ) -> list[Run]:
+    ) -> list[Run]:  # fmt: skip
         """The runs of the experiment, those of a seed together.
 
         Args:

@@ -21,7 +21,7 @@ from dtcl_core.traces import Trace
 
 from . import selection
 from .compare import by_seed
-from .experiments import FRESH_SEEDS, PARTS, PRESETS, PROPOSED, REGISTRY, of_change, other_choices, wants_trace
+from .experiments import BASELINES, FRESH_SEEDS, PARTS, PRESETS, PROPOSED, REGISTRY, of_change, other_choices, wants_trace
 from .reported import CHANCE, SIGMA
 
 
@@ -53,16 +53,9 @@ class Study:
     """
 
     def __init__(
-        self,
-        experiment: str,
-        preset: str,
-        compute: bool = False,
-        device: str = "auto",
-        save: str | None = None,
-        *,
-        quiet: bool = False,
-        **options: Any,
-    ):
+        self, experiment: str, preset: str, compute: bool = False, device: str = "auto", save: str | None = None, *,
+        quiet: bool = False, **options: Any,
+    ):  # fmt: skip
         checked_choice("compute", compute, (True, False))
         resolve_device(device)
         self.preset = checked_choice("preset", preset, tuple(PRESETS))
@@ -194,10 +187,16 @@ class Evidence:
     """Rows, each read once, when a claim first asks for them."""
 
     preset: str = "paper"  # whose rows
+    change: str | None = None  # one of `other_choices` that is made in all methods; None: the protocol as it is
 
     @cached_property
     def fresh(self) -> pd.DataFrame:
-        """Rows on fresh seeds, of those sigmas and kinds of discriminator whose seeds are all there."""
+        """Rows on fresh seeds, of those sigmas and kinds of discriminator whose seeds are all there; those of a change at sigma 50 and 1 %."""
+        if self.change:
+            changed = under_changes(
+                Evidence(self.preset).fresh.iloc[:0], Study("choices", self.preset, quiet=True), (*BASELINES, *PROPOSED)
+            )
+            return changed.get(self.change, changed["as taken"])
         study = Study("fresh", self.preset, quiet=True)
         asked = grids(study.runs)
         whole = {(sigma, kind or "global") for (sigma, kind), n in study.counts.items() if n == len(asked[sigma, kind])}

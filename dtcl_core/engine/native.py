@@ -1,8 +1,9 @@
 """Our own code for CPUs: `native.cpp`, compiled once with the machine's compiler and called through `ctypes`.
 
-The source ships with the package and needs no headers but the compiler's own. It is compiled for the processor and an encoder's widths, and
-kept in the user's cache under a hash of source, flags, compiler and processor. If a processor has neither AVX-512 nor AVX2, or a
-compiler or a writable home is missing, `Unavailable` gives the reason and PyTorch's operators are used; DTCL_TRUNK=native makes this an error, DTCL_TRUNK=pytorch asks for it.
+The source ships with the package and needs no headers but the compiler's own. It is compiled for the processor and an encoder's widths,
+and kept in the user's cache under a hash of source, flags, compiler and processor. If a processor has neither AVX-512 nor AVX2, or a
+compiler or a writable home is missing, `Unavailable` gives the reason and PyTorch's operators are used; DTCL_TRUNK=native makes this an
+error, DTCL_TRUNK=pytorch asks for it.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ from dtcl_core.encoder import Encoder
 from dtcl_core.results import Store
 from dtcl_study import chapter as notebook
 from dtcl_study import claims, embeddings
-from dtcl_study.experiments import REGISTRY
-from dtcl_study.study import Study
+from dtcl_study.experiments import EVERYWHERE, REGISTRY
+from dtcl_study.study import Evidence, Study
 
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = sorted((ROOT / "book").glob("*.ipynb"))
@@ -210,7 +210,9 @@ def test_the_front_page_and_the_readme_give_the_answer_of_a_judged_study(whole_s
 
     first, *rest = refresh.answer()
     verdict = claims.judged(1)
-    said, compared, means = claims.headline(verdict, claims.judged(2))
+    other = claims.judged(1, Evidence(change=EVERYWHERE))
+    said, compared, means = claims.headline(verdict, claims.judged(2), other)
+    assert f"with {EVERYWHERE} in all methods it is " in said and "10 fresh seeds" in said
     assert (
         verdict.word in ("holds", "partly") and first.startswith(f"{claims.MAIN} {said} {compared.caption}\n") and means in rest
     )

@@ -40,7 +40,8 @@ def why_not() -> str:
     return ""
 
 
-needs_native = pytest.mark.skipif(bool(why_not()), reason=f"native code cannot run here: {why_not()}")
+REASON = why_not()
+needs_native = pytest.mark.skipif(bool(REASON), reason=f"native code cannot run here: {REASON}")
 
 
 @pytest.fixture(autouse=True)
@@ -62,9 +63,13 @@ def instructions(request):
 
 @pytest.fixture(scope="module")
 def library(instructions):
-    if reason := why_not():
-        pytest.skip(f"native code cannot run here: {reason}")
+    if REASON:
+        pytest.skip(f"native code cannot run here: {REASON}")
     return native.load(WIDTHS)
+
+
+def test_the_library_is_compiled_for_the_instructions_that_pytorch_uses(library, instructions):
+    assert ("-mno-avx512f" in library.description) == (instructions == "AVX2")
 
 
 # --- what it computes -------------------------------------------------------------------------------------------------

@@ -247,12 +247,14 @@ def test_a_store_that_cannot_be_one_is_refused(command, tmp_path, monkeypatch, c
     (tmp_path / "file").write_text("")
     arguments = {"run": ["run", "main_table"], "status": ["status"], "audit": ["audit"]}[command]
     for name in ("file", "nowhere") if command != "run" else ("file",):
-        told = f"there is no folder {tmp_path / name}" if name == "nowhere" else f"{tmp_path / name} is no folder"
+        told = f"there is no folder {tmp_path / name}"
         monkeypatch.setenv("DTCL_RESULTS", str(tmp_path / name))
         assert cli.main(arguments) == 2 and f"error: DTCL_RESULTS: {told}." in capsys.readouterr().err
         monkeypatch.delenv("DTCL_RESULTS")
         assert cli.main([*arguments, "--results", str(tmp_path / name)]) == 2
         assert f"error: --results: {told}." in capsys.readouterr().err
+    assert cli.main([*arguments, "--results", ""]) == 2
+    assert "error: --results: there is no folder without a name." in capsys.readouterr().err
 
 
 def test_status_names_its_store_and_its_json_says_the_same(tmp_path, capsys):

@@ -134,7 +134,7 @@ def test_one_choice_is_changed_at_a_time(frozen):
     assert plain <= keys("fresh"), "each has its partner on the same seed"
 
 
-def test_the_baselines_have_other_temperatures_where_their_dropout_is_changed(frozen):
+def test_the_baselines_have_other_temperatures_where_their_dropout_is_changed():
     runs = REGISTRY["retuned"].runs("paper")
     assert len(runs) == 160 and {run.seed for run in runs} == set(range(1100, 1110))
     assert {run.protocol for run in runs} == {dataclasses.replace(Protocol(), dropout=0.25)}

@@ -61,6 +61,8 @@ def test_the_grid_and_fresh_seeds_are_of_one_numeric_code():
     }
     (written,) = re.findall(r"has the hash `(\w{12})`", (ROOT / WRITTEN[0]).read_text())
     assert {written} <= sources <= {written, FOR_AVX2_TOO}
+    later = [r["provenance"] for r in Store(ROOT / "results").rows().values() if r["provenance"]["sources"] == FOR_AVX2_TOO]
+    assert all(told["created"] > "2026-11-29T05:53" for told in later), "when that code was committed"
 
 
 def test_what_is_frozen_is_what_the_committed_rows_select():

@@ -1,14 +1,19 @@
 """Which seeds are complete, and what a study refuses before any work."""
 
+from types import SimpleNamespace
+
+import pandas as pd
 import pytest
 from made_up import frame, standard
 from made_up_rows import row
 
 from dtcl_core import results
 from dtcl_core.config import METRICS, Run
+from dtcl_core.methods import METHODS
 from dtcl_study import experiments, study
+from dtcl_study.experiments import BASELINES, EVERYWHERE, PROPOSED, REGISTRY, of_change
 from dtcl_study.reported import CHANCE
-from dtcl_study.study import Study
+from dtcl_study.study import Study, under_changes
 
 DW = [Run("dw_pairs", 0.1, 0.5, seed=s, discriminator=kind) for kind in ("global", "batch") for s in range(3)]
 
@@ -130,3 +135,22 @@ def test_a_study_trains_what_is_missing_and_says_how_much_is_there(tmp_path, mon
     assert trained.counted() == "effective_temperature, preset smoke: 1 of 1 seeds are complete; trained on cpu in float32."
     assert Study("fresh", "smoke").counted() == "fresh, preset smoke: no run is asked for."
     assert "no number means anything" in capsys.readouterr().out
+
+
+def lines_of(runs):
+    return pd.DataFrame([{"key": run.key, "method": run.method, "seed": run.seed, "label_fraction": 0.01} for run in runs])
+
+
+def test_rows_under_a_change_are_there_once_all_its_runs_are():
+    runs, trio = REGISTRY["choices"].runs("paper"), ("standard", "dw_negatives", "dw_pairs")
+    base = lines_of(REGISTRY["fresh"].runs("paper", sigma=50))
+    weight, everywhere, missing = "tau_min 0.01", EVERYWHERE, "crops from 0.2"
+    there = [run for change in (weight, everywhere, missing) for run in of_change(runs, change, METHODS)]
+    found = under_changes(base, SimpleNamespace(runs=runs, frame=lines_of(there[:-1])), trio)
+    assert [*found] == ["as taken", weight, everywhere], "one run of the last is missing"
+    assert all(part.method.value_counts().to_dict() == dict.fromkeys(trio, 10) for part in found.values())
+    proposed = found[weight][found[weight].method != "standard"]
+    assert {*found[weight].key} - {*proposed.key} <= {*base.key}, "a change of the weight leaves Standard CL as it is"
+    assert not {*proposed.key} & {*base.key} and not {*found[everywhere].key} & {*base.key}
+    alone = under_changes(base.iloc[:0], SimpleNamespace(runs=runs, frame=lines_of(there)), (*BASELINES, *PROPOSED))
+    assert {name: len(part) for name, part in alone.items()} == {"as taken": 0, weight: 20, missing: 30, everywhere: 60}
