@@ -213,9 +213,9 @@ def headline(first: Verdict, second: Verdict, other: Verdict | None = None) -> t
     said = ", ".join(f"{name} {word}" for name, word in zip(columns[2:], alone))
     said = f" By method (post hoc): {said}." * (len({*alone}) > 1) + " Other settings could change this"
     if other and other.word != NOT_YET:
-        of, n = f"{len(other.contrasts)} comparisons: {counted(other.contrasts)}", other.contrasts[0].interval.n
+        n = other.contrasts[0].interval.n
         said += (
-            f": with {EVERYWHERE} in all methods it is {words[other.word]} ({of}; exploratory, {n} fresh seeds, no new selection)"
+            f": with {EVERYWHERE}, on {n} of the seeds, its comparisons are {counted(other.contrasts)} (exploratory, no verdict)"
         )
     caption = f"Comparisons with baselines on {seeds} fresh seeds; in brackets: range of mean differences (+: better)."
     m = len(first.contrasts), len(domain)
