@@ -218,11 +218,8 @@ def choices(preset: str) -> list[Setting]:
 def retuned(preset: str) -> list[Setting]:
     """The baselines under `EVERYWHERE` with several temperatures, of which each may choose its own again; MMD and DANN with the lambda they had."""
     taus, count = ((0.05, 0.075, 0.1, 0.125), FEWER_FRESH_SEEDS) if preset == "paper" else ((0.1, 0.125), PRESETS[preset].seeds)
-    shared = {
-        "sigma": SIGMA,
-        "protocol": other_choices()[EVERYWHERE][0],
-        "seeds": range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + count),
-    }
+    seeds = range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + count)
+    shared = {"sigma": SIGMA, "protocol": other_choices()[EVERYWHERE][0], "seeds": seeds}
     weak = {method: {"lambda_": min(LAMBDAS)} for method in BASELINES if "lambda_" in ALL_METHODS[method].uses}
     return [{"method": method, "tau_alpha": tau, **weak.get(method, {}), **shared} for method in BASELINES for tau in taus]
 

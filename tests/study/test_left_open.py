@@ -197,8 +197,8 @@ def test_the_experiment_asks_for_all_that_the_rule_needs_whatever_the_stage(monk
             for seed in seeds
         }
 
-    first, second = left_open.network_stage(), left_open.weight_stage()
-    assert {*experiment.runs("paper")} == needed(left_open.NETWORKS, first, first.seeds)
+    first, second, networks = left_open.network_stage(), left_open.weight_stage(), (*left_open.NETWORKS, *left_open.LATER)
+    assert {*experiment.runs("paper")} == needed(networks, first, first.seeds)
     for name, taken in {
         "BEST_NETWORKS": left_open.NETWORKS[:2],
         "TAKEN_NETWORKS": left_open.NETWORKS[:1],
@@ -207,7 +207,7 @@ def test_the_experiment_asks_for_all_that_the_rule_needs_whatever_the_stage(monk
         monkeypatch.setattr(left_open, name, tuple(one.name for one in taken))
     asked, weights = {*experiment.runs("paper")}, left_open.weight_candidates(left_open.TAKEN_NETWORKS)
     assert asked == (
-        needed(left_open.NETWORKS, first, first.seeds)
+        needed(networks, first, first.seeds)
         | needed(left_open.NETWORKS[:2], first, first.more_seeds)
         | needed(weights, second, second.seeds)
         | needed(weights[:2], second, second.more_seeds)
