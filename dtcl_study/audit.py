@@ -34,17 +34,10 @@ Row = dict[str, Any]
 def audit(
     store: Store, count: int = 1, device: str = "auto", *, seed: int | None = None, exact: bool = False, **options: Any
 ) -> pd.DataFrame:
-    """Retrain randomly picked rows, with the stacks they were trained in, and compare.
+    """Retrain randomly picked rows, with the stacks they were trained in, and compare, as `retrained` does with `options`.
 
-    Args:
-        store, count: whose rows, and how many are picked.
-        device: where they are retrained.
-        seed: of the random pick; None: another one each time.
-        exact: pick only rows that must be identical: of this code, such a machine, as many threads, whole stacks.
-        options: see `retrained`, also for what is returned.
-
-    Raises:
-        ValueError: if the store has no such row.
+    `seed` is that of the pick; None: another one each time. `exact` picks only rows that must be identical: of this code, such a machine,
+    as many threads, whole stacks. ValueError if the store has no such row.
     """
     where, rows = resolve_device(device), [row for row in store.rows().values() if row["status"] == "ok"]
     if not rows:
@@ -53,31 +46,23 @@ def audit(
     fitting = (row for row in order if not exact or (made_here(row, where) and stack_of(row, store)))
     if not (picked := list(islice(fitting, count))):
         raise ValueError(f"{store.rows_path} has no whole stack made by this code, on such a machine and as many threads.")
-    stacks: dict[tuple[str, ...], list[Row]] = {}  # by their keys: of one stack several rows may be picked
-    for row in picked:
-        members = stack_of(row, store) or [row]
-        stacks[tuple(member["key"] for member in members)] = members
-    return retrained([*stacks.values()], where, **options)
+    stacks = [stack_of(row, store) or [row] for row in picked]
+    once = {tuple(row["key"] for row in rows): rows for rows in stacks}  # of one stack several rows may be picked
+    return retrained([*once.values()], where, **options)
 
 
 def retrained(
     stacks: Sequence[Sequence[Row]], device: torch.device, *, should_stop: Callable[[], bool] = lambda: False,
     on_compared: Callable[[Row], object] = lambda line: None, quiet: bool = False,
 ) -> pd.DataFrame:  # fmt: skip
-    """Retrain stacks of rows, and compare.
-
-    Args:
-        stacks, device: rows that are trained together, and where.
-        should_stop: asked before every training step.
-        on_compared: given each line of the result as soon as it is there.
-        quiet: show no progress.
+    """Retrain stacks of rows, and compare; `on_compared` is given each line of the result as soon as it is there.
 
     Returns:
         One row per stored row: key, run, seed, expected ("identical", or what differs in the row's origin), identical (bool), and for each of
         `METRICS` the difference, retrained less stored, averaged over label fractions.
 
     Raises:
-        Interrupted: when `should_stop` turned true.
+        Interrupted: when `should_stop`, asked before every training step, turned true.
     """
     lines: list[Row] = []
     asked = [[Run.from_dict(row["run"]) for row in rows] for rows in stacks]
@@ -88,8 +73,7 @@ def retrained(
         for rows, runs in zip(stacks, asked):
             before = rows[0]["provenance"]
             precision = resolve_precision(before["precision"] if before["device"] == device.type else "auto")
-            told: dict[str, Any] = {"should_stop": should_stop, "on_epoch": progress.epoch}
-            stack = pretrain.train(trainings(runs), device, precision=precision, **told)
+            stack = pretrain.train(trainings(runs), device, precision=precision, should_stop=should_stop, on_epoch=progress.epoch)
             for row, again in zip(rows, make_rows(stack, evaluate.measure(stack, runs), runs)):
                 lines.append(compare_rows(row, again))
                 on_compared(lines[-1])

@@ -25,14 +25,14 @@ def assigned_names(source: str) -> set[str]:
     return names
 
 
-def check_parameters(cells: Sequence[str]) -> None:
-    """Refuse a parameter that papermill injected but the chapter does not have (papermill itself only logs a line).
+def start(cells: Sequence[str]) -> None:
+    """Begin a chapter: check its parameters, set the style, draw figures in place as SVG whatever MPLBACKEND says.
 
     Args:
-        cells: the sources executed so far, IPython's ``In``: the injected cell follows the chapter's own parameters.
+        cells: the sources executed so far, IPython's ``In``: the cell that papermill injects follows the chapter's own parameters.
 
     Raises:
-        ValueError: naming the unknown parameter and those that exist.
+        ValueError: for an injected parameter that the chapter does not have (papermill itself only logs a line).
     """
     for before, source in pairwise(cells):
         if source.lstrip().startswith(INJECTED):
@@ -40,39 +40,15 @@ def check_parameters(cells: Sequence[str]) -> None:
             for name in sorted(assigned_names(source) - known):
                 taken = ", ".join(sorted(known))
                 raise ValueError(f"unknown parameter {name!r}{closest(name, known)}: this chapter takes {taken}.")
-
-
-def start(cells: Sequence[str]) -> None:
-    """Begin a chapter: check its parameters, draw figures in place as SVG whatever MPLBACKEND says, set the style.
-
-    Args:
-        cells: IPython's ``In``.
-
-    Raises:
-        ValueError: see `check_parameters`.
-    """
-    check_parameters(cells)
     from . import style  # here, because the command line imports this module through tables and draws nothing
 
     style.use_style()
-    try:
-        shell = get_ipython()  # type: ignore[name-defined]
-    except NameError:  # executed by a test, without a kernel
-        return
-    shell.run_line_magic("matplotlib", "inline")
 
 
-class Sentence:
+class Sentence(str):
     """Markdown on a page, and beside it the same as plain text, which nbval compares."""
 
-    def __init__(self, text: str):
-        self.text = text
-
-    def __repr__(self) -> str:
-        return self.text
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/plain": self.text, "text/markdown": self.text}
+    __repr__ = _repr_markdown_ = str.__str__
 
 
 def say(text: str) -> None:

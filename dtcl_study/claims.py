@@ -213,10 +213,8 @@ def headline(first: Verdict, second: Verdict, other: Verdict | None = None) -> t
     said = ", ".join(f"{name} {word}" for name, word in zip(columns[2:], alone))
     said = f" By method (post hoc): {said}." * (len({*alone}) > 1) + " Other settings could change this"
     if other and other.word != NOT_YET:
-        n = other.contrasts[0].interval.n
-        said += (
-            f": with {EVERYWHERE}, on {n} of the seeds, its comparisons are {counted(other.contrasts)} (exploratory, no verdict)"
-        )
+        n, found = other.contrasts[0].interval.n, counted(other.contrasts)
+        said += f": with {EVERYWHERE}, on {n} of the seeds, its comparisons are {found} (exploratory, no verdict)"
     caption = f"Comparisons with baselines on {seeds} fresh seeds; in brackets: range of mean differences (+: better)."
     m = len(first.contrasts), len(domain)
     table = Table(pd.DataFrame(lines, columns=columns), caption)

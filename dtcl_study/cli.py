@@ -72,11 +72,6 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     top.add_argument("--version", action="version", version=f"dtcl {__version__}")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     presets = "; ".join(f"{name}: {p.purpose} ({p.seeds} seeds, {p.epochs} epochs)" for name, p in PRESETS.items())
-    experiment = {
-        "type": one_of("experiment", tuple(REGISTRY)),
-        "metavar": "EXPERIMENT",
-        "help": f"one of: {', '.join(REGISTRY)}",
-    }
     device = {"default": "auto", "help": "auto, cpu, cuda or cuda:N (default: auto)"}
     sigma = {"help": "colour spreads with commas between them (default: the experiment's)"}
     store = {"metavar": "FOLDER", "help": "the store (default: results/)"}
@@ -88,7 +83,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
             parser.add_argument(option, **about)
 
     command("run", "train the missing runs of an experiment", "They are evaluated, and their rows are stored.", {
-        "experiment": experiment,
+        "experiment": {"type": one_of("experiment", tuple(REGISTRY)), "metavar": "EXPERIMENT", "help": f"one of: {', '.join(REGISTRY)}"},
         "--preset": {"type": one_of("preset", tuple(PRESETS)), "default": "smoke", "help": f"{presets} (default: smoke)"},
         "--device": device,
         "--methods": {"help": "names with commas between them (default: all)"},
@@ -122,10 +117,10 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     command("check", "what this machine would train with, and whether it computes right", more, {"--device": device})
     more = ("Seeds 0 to 4 select at sigma 50, 0 and 1 elsewhere. They go to dtcl_study/frozen/NAME.json, of which the experiment `fresh` is "
             "made, and are never changed. Of global_vs_batch only the batch-level discriminators are frozen.")  # fmt: skip
-    grids = {**experiment, "type": one_of("experiment", ("main_table", "sigma_ablation", "global_vs_batch"))}
+    grids = ("main_table", "sigma_ablation", "global_vs_batch")
     command("freeze", "freeze the configurations that an experiment's first seeds select", more, {
         "name": {"metavar": "NAME", "help": "of the selection: letters, digits and _"},
-        "experiment": {**grids, "help": "main_table, sigma_ablation or global_vs_batch"},
+        "experiment": {"type": one_of("experiment", grids), "metavar": "EXPERIMENT", "help": f"one of: {', '.join(grids)}"},
         "--sigma": sigma,
     })  # fmt: skip
     command("reproduce", "print a table or claim of the paper, reported beside measured", "With intervals and n. Only reads.", {
@@ -284,9 +279,8 @@ def audit_rows(options: argparse.Namespace) -> int:
     lines: list[dict[str, Any]] = []
     stopped = False
     try:
-        picked = {name: getattr(options, name) for name in ("seed", "exact")}
         told = {"should_stop": stop_requests(None), "on_compared": lines.append, "quiet": options.json}
-        audit.audit(Store(options.results), options.n, options.device, **picked, **told)
+        audit.audit(Store(options.results), options.n, options.device, seed=options.seed, exact=options.exact, **told)
     except (Interrupted, KeyboardInterrupt):
         stopped = True
     outcome, said = audit.verdict(pd.DataFrame(lines)) if lines else (audit.UNDECIDED, ["No row was compared."])

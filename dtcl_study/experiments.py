@@ -194,9 +194,7 @@ def other_choices() -> dict[str, tuple[dict[str, Any], tuple[str, ...]]]:
 def of_change(runs: Iterable[Run], change: str, methods: Collection[str]) -> list[Run]:
     """Those of some runs of `choices` that one of `other_choices` asks for, in some methods."""
     settings = other_choices()[change][0].items()
-    return [
-        run for run in runs if run.method in methods and all(getattr(run.protocol, name) == value for name, value in settings)
-    ]
+    return [run for run in runs if run.method in methods and settings <= vars(run.protocol).items()]
 
 
 def choices(preset: str) -> list[Setting]:
@@ -207,12 +205,8 @@ def choices(preset: str) -> list[Setting]:
     else:
         chosen = comparison(("standard", "dw_pairs"))("smoke")
         seeds = {}
-    return [
-        {**setting, **seeds, "protocol": change}
-        for change, methods in other_choices().values()
-        for setting in chosen
-        if setting["method"] in methods
-    ]
+    tried = [(c, change) for change, methods in other_choices().values() for c in chosen if c["method"] in methods]
+    return [{**c, **seeds, "protocol": change} for c, change in tried]
 
 
 def retuned(preset: str) -> list[Setting]:

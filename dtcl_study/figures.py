@@ -7,6 +7,7 @@ as wide as the text. `metrics` are columns with accuracies, a panel each; interv
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from textwrap import fill
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -27,7 +28,7 @@ from dtcl_core.traces import Trace
 from .compare import Interval, accuracy, by_seed
 from .experiments import FOLLOWED, title
 from .reported import SIGMA
-from .style import GRAY, INK, METRIC_TITLES, PAIRS, PALE, SELECTED, WIDTH, Look, handle, look, method_handles, n_said, wrapped
+from .style import GRAY, INK, METRIC_TITLES, PAIRS, PALE, SELECTED, WIDTH, Look, handle, look, method_handles, n_said
 
 REPORTED: dict[str, Any] = {"marker": "D", "linestyle": "", "markerfacecolor": "none", "markersize": 4.5}
 HEADS = {"linear": ("linear head", "white"), "mlp": ("MLP head", INK)}  # what a kind is called, and the face of its mark
@@ -131,7 +132,7 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
         reported: method, metric, value.
     """
     order = _present(rows.method, reported.method)
-    figure, axes = _columns([wrapped(title(m), 16) for m in order], metrics, 1.3 + 0.33 * max(len(order), 1))
+    figure, axes = _columns([fill(title(m), 16) for m in order], metrics, 1.3 + 0.33 * max(len(order), 1))
     counts: list[int] = []
     for axis, metric in zip(axes, metrics):
         paper = reported[reported.metric == metric]
@@ -275,7 +276,7 @@ def scatter(runs: pd.DataFrame, means: pd.DataFrame, chosen: pd.DataFrame, metri
         chosen: the same, of the selected configurations.
     """
     order = _present(means.method) or list(METHODS)
-    figure, axes = _columns([wrapped(title(m), 16) for m in order], metrics, 1.3 + 0.43 * len(order))
+    figure, axes = _columns([fill(title(m), 16) for m in order], metrics, 1.3 + 0.43 * len(order))
     for axis, metric in zip(axes, metrics):
         axis.set_xlim(*_limits([*runs[metric], *means[metric]], ()))
         for place, method in enumerate(order):
@@ -303,7 +304,7 @@ def changes(lines: pd.DataFrame, metrics: Sequence[str]) -> Figure:
         lines: change, method, metric (of `metrics`), mean, low, high, n: differences; low and high are missing where n is 1.
     """
     names, order = list(dict.fromkeys(lines.change)), _present(lines.method)
-    figure, axes = _columns([wrapped(name, 17) for name in names], metrics, 1.3 + (0.14 * len(order) + 0.22) * max(len(names), 1))
+    figure, axes = _columns([fill(name, 17) for name in names], metrics, 1.3 + (0.14 * len(order) + 0.22) * max(len(names), 1))
     for axis, metric in zip(axes, metrics):
         mine = lines[lines.metric == metric]
         found = [Interval(line.mean, line.low, line.high, line.n) for line in mine.itertuples()]
@@ -446,21 +447,12 @@ def embeddings(pictures: Mapping[str, tuple[pd.DataFrame, float]]) -> Figure:
         axis.grid(visible=False)
         axis.spines[:].set_visible(True)
     for (left, right), (method, (points, share)) in zip(axes, pictures.items()):
-        seen = points[points.split != "test_ood"]
-        _digits_at(left, seen, list(seen.color))
-        _digits_at(right, seen, ["0.82"] * len(seen))
-        unseen = points[points.split == "test_ood"]
-        _digits_at(right, unseen, list(unseen.color))
-        left.set_ylabel(f"{wrapped(title(method), 17)}\n{100 * share:.0f} % of variance", rotation=0, ha="right", va="center")
+        seen, unseen = points[points.split != "test_ood"], points[points.split == "test_ood"]
+        for axis, shown in ((left, seen), (right, seen.assign(color="0.82")), (right, unseen)):
+            for digit, mine in shown.groupby("digit"):  # each image as its digit, where its embedding lies
+                axis.scatter(mine.x, mine.y, c=list(mine.color), marker=f"${digit}$", s=20, linewidths=0.25)
+        left.set_ylabel(f"{fill(title(method), 17)}\n{100 * share:.0f} % of variance", rotation=0, ha="right", va="center")
     return figure
-
-
-def _digits_at(axis: Axes, points: pd.DataFrame, colors: list[Any]) -> None:
-    """Each image as its digit, where its embedding lies."""
-    for digit in sorted({*points.digit}):
-        mine = (points.digit == digit).to_numpy()
-        shown = [color for color, it_is in zip(colors, mine) if it_is]
-        axis.scatter(points.x[mine], points.y[mine], c=shown, marker=f"${digit}$", s=20, linewidths=0.25)
 
 
 # --- the idea --------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ smaller tau_alpha, then tau_beta, then lambda.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
 
@@ -99,14 +98,9 @@ def reselected(frame: pd.DataFrame, resamples: int = RESAMPLES) -> pd.DataFrame:
 
 
 def freeze(name: str, frame: pd.DataFrame, folder: Path) -> Path:
-    """Write what the grid's first seeds select as a frozen selection, from which fresh seeds are trained.
+    """Write what the grid's first seeds select, from rows of complete seeds, as a frozen selection, from which fresh seeds are trained.
 
     Five seeds select at sigma 50 and two at any other, whether or not more are complete.
-
-    Args:
-        name: of the file.
-        frame: rows of complete seeds.
-        folder: where it goes.
 
     Raises:
         ValueError: if the file exists or a method is frozen already (a frozen selection is never changed), or a seed that is to select
@@ -157,12 +151,3 @@ def strategies(frame: pd.DataFrame) -> pd.DataFrame:
     parts = [leave_one_seed_out(rows.assign(validation=values)).assign(way=way) for way, values in score.items()]
     found = in_order(pd.concat(parts, ignore_index=True))
     return found[[*CONTEXT, "way", "seed", "test_id", "test_ood"]]
-
-
-def named(configuration: Iterable[float | None]) -> str:
-    """Hyperparameters as tables show them.
-
-    >>> named([0.1, np.nan, 5.0]), named([0.175, 1.0, None])
-    ('0.1/5', '0.175/1')
-    """
-    return "/".join(f"{value:g}" for value in configuration if value is not None and value == value)

@@ -155,12 +155,7 @@ def runs_of_complete_seeds(runs: Sequence[Run], there: Collection[str]) -> dict[
 
 
 def rows_of_complete_seeds(runs: Sequence[Run], frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of complete seeds: of each sigma and kind of discriminator, those whose runs all exist.
-
-    Args:
-        runs: what is asked for.
-        frame: rows that exist.
-    """
+    """Those rows of `frame` that are of complete seeds: of each sigma and kind of discriminator, those on which all of `runs` exist."""
     keep = {run.key for seeds in runs_of_complete_seeds(runs, set(frame.key)).values() for members in seeds for run in members}
     return frame[frame.key.isin(keep)].reset_index(drop=True)
 
@@ -193,9 +188,8 @@ class Evidence:
     def fresh(self) -> pd.DataFrame:
         """Rows on fresh seeds, of those sigmas and kinds of discriminator whose seeds are all there; those of a change at sigma 50 and 1 %."""
         if self.change:
-            changed = under_changes(
-                Evidence(self.preset).fresh.iloc[:0], Study("choices", self.preset, quiet=True), (*BASELINES, *PROPOSED)
-            )
+            study = Study("choices", self.preset, quiet=True)
+            changed = under_changes(study.frame.iloc[:0], study, (*BASELINES, *PROPOSED))
             return changed.get(self.change, changed["as taken"])
         study = Study("fresh", self.preset, quiet=True)
         asked = grids(study.runs)

@@ -7,7 +7,6 @@ Colours of `LOOKS` belong to methods and to nothing else. All that is no method 
 from __future__ import annotations
 
 import sys
-import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -67,7 +66,7 @@ RC = {
 
 
 def use_style() -> None:
-    """Set the book's style, and in a notebook SVG as the form of its figures; `chapter.start` calls it."""
+    """Set the book's style, and in a notebook draw figures in place, as SVG; `chapter.start` calls it."""
     sns.set_theme(context="notebook", style="whitegrid", rc=RC)
     if "IPython" in sys.modules and (shell := sys.modules["IPython"].get_ipython()) is not None:
         from matplotlib_inline.config import InlineBackend
@@ -76,16 +75,12 @@ def use_style() -> None:
         kept = {"bbox_inches": None, "metadata": {"Date": None}}  # as wide as drawn; the same each time
         inline.set_trait("print_figure_kwargs", kept)
         inline.figure_formats = {"svg"}
+        shell.run_line_magic("matplotlib", "inline")
 
 
 def look(method: str) -> Look:
     """A method's colour and marker everywhere."""
     return LOOKS.get(method, OTHER)
-
-
-def wrapped(text: str, letters: int) -> str:
-    """A label in lines of at most so many letters, broken between words."""
-    return "\n".join(textwrap.wrap(text, letters))
 
 
 def handle(label: str, color: str = INK, marker: str = "o", **options: Any) -> Line2D:

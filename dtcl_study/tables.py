@@ -53,15 +53,10 @@ class Line:
     group: str = ""
 
     @property
-    def is_oracle(self) -> bool:
-        """Whether its method knows the colours of the test set."""
-        return self.where.get("method") == ORACLE
-
-    @property
     def mark(self) -> str:
         """What a page puts behind the label, as `MARKS` says."""
         proposed = self.where.get("method") in PROPOSED and "discriminator" not in self.where
-        return " *" if proposed else " †" if self.is_oracle else ""
+        return " *" if proposed else " †" if self.where.get("method") == ORACLE else ""
 
 
 @dataclass(frozen=True)
@@ -88,7 +83,7 @@ class Twin:
         """The cells among which one is best: those of a column, or of the table, in each group of lines; no oracle's."""
         found: dict[Any, list[Place]] = {}
         for (i, line), j in product(enumerate(self.lines), range(len(self.columns))):
-            if not line.is_oracle:
+            if line.where.get("method") != ORACLE:
                 found.setdefault((line.group, self.whole or j), []).append((i, j))
         return list(found.values())
 
@@ -171,8 +166,6 @@ def twin(caption: str, lines: Sequence[Line], columns: Sequence[Column], rows: p
     """A twin from rows and the paper's numbers.
 
     Args:
-        caption: the table's line.
-        lines, columns: of the paper.
         rows: of one configuration for each line and column, one row per seed.
         paper: columns metric, value and those that lines and columns name.
     """
@@ -232,14 +225,10 @@ def temperature_table(number: int, rows: pd.DataFrame) -> Twin:
 
 def table_9(rows: pd.DataFrame, sigmas: Sequence[float] = SIGMAS) -> Twin:
     """Table 9: two methods, each with two kinds of discriminator, by three accuracies at five spreads, or at some of them."""
-    lines = [
-        Line(f"{title(m)}, {'global' if kind == 'global' else 'batch-level'}", {"method": m, "discriminator": kind}, m)
-        for m in PROPOSED
-        for kind in ("global", "batch")
-    ]
-    where = {"label_fraction": 0.01}
+    kinds = product(PROPOSED, {"global": "global", "batch": "batch-level"}.items())
+    lines = [Line(f"{title(m)}, {name}", {"method": m, "discriminator": kind}, m) for m, (kind, name) in kinds]
     spreads = {s: f"sigma {s:g}, " if len(sigmas) > 1 else "" for s in sigmas}
-    columns = [Column(spreads[s] + SHORT[m], m, {**where, "sigma": s}) for s in sigmas for m in ACCURACIES]
+    columns = [Column(spreads[s] + SHORT[m], m, {"label_fraction": 0.01, "sigma": s}) for s in sigmas for m in ACCURACIES]
     caption = f"Accuracy with 1 % of the labels at sigma {', '.join(f'{s:g}' for s in sigmas)}."
     return twin(caption, lines, columns, rows, reported.load("table_9_global_vs_batch"))
 

@@ -49,7 +49,7 @@ def test_methods_have_markers_of_their_own_and_colours_that_nothing_else_has():
 
 def test_a_method_that_a_reader_adds_has_a_look_and_its_title(monkeypatch):
     monkeypatch.setitem(ALL_METHODS, "mine", Method("My Very Own Method"))
-    assert style.look("mine") == style.OTHER and style.wrapped(experiments.title("mine"), 10) == "My Very\nOwn Method"
+    assert style.look("mine") == style.OTHER and experiments.title("mine") == "My Very Own Method"
 
 
 def test_a_saved_figure_is_the_same_each_time(tmp_path):
