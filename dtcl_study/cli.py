@@ -116,8 +116,9 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     more = "A training step of every method is held against float64 on the CPU. Exit status: 0 all is well, 1 something is wrong."
     command("check", "what this machine would train with, and whether it computes right", more, {"--device": device})
     more = ("Seeds 0 to 4 select at sigma 50, 0 and 1 elsewhere. They go to dtcl_study/frozen/NAME.json, of which the experiment `fresh` is "
-            "made, and are never changed. Of global_vs_batch only the batch-level discriminators are frozen.")  # fmt: skip
-    grids = ("main_table", "sigma_ablation", "global_vs_batch")
+            "made, and are never changed. Of global_vs_batch only the batch-level discriminators are frozen. The file of dropout_grid "
+            "is in dtcl_study/frozen_dropout.")  # fmt: skip
+    grids = ("main_table", "sigma_ablation", "global_vs_batch", "dropout_grid")
     command("freeze", "freeze the configurations that an experiment's first seeds select", more, {
         "name": {"metavar": "NAME", "help": "of the selection: letters, digits and _"},
         "experiment": {"type": one_of("experiment", grids), "metavar": "EXPERIMENT", "help": f"one of: {', '.join(grids)}"},
@@ -255,7 +256,7 @@ def described(found: dict[str, Any]) -> list[str]:
         hours = "?" if line["core_hours"] is None else f"{line['core_hours']:.1f}"
         said.append(form.format(*counts, seeds, line["to_train"], time, hours))
     said.append("A seed is complete when every configuration has a row on it. A run of several parts is to train in the first.")
-    said.append("The parts fresh and choices ask for runs of frozen selections only.")
+    said.append("The parts fresh, choices and dropout_fresh ask for runs of frozen selections only.")
     if found["seconds_an_image"] is None:
         return [*said, f"There is no telling how long the rest takes: {found['pace_of']}."]
     epoch = found["seconds_an_image"] * Protocol().split_sizes[0]
@@ -327,7 +328,8 @@ def freeze(options: argparse.Namespace) -> int:
     rows = study.complete[study.complete.discriminator == "batch"] if options.experiment == "global_vs_batch" else study.complete
     if lacking := {run.sigma for run in study.runs} - set(rows.sigma):
         raise ValueError(f"no seed is complete at sigma {min(lacking):g}, so nothing can be selected there.")
-    target = selection.freeze(options.name, rows, HERE / "frozen")
+    folder = "frozen_dropout" if options.experiment == "dropout_grid" else "frozen"
+    target = selection.freeze(options.name, rows, HERE / folder)
     print(f"{target}: {len(json.loads(target.read_text(encoding='utf-8'))['configurations'])} configurations.")
     return 0
 

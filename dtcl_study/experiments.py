@@ -4,7 +4,7 @@ An experiment says which runs it needs and trains nothing. Tables share runs by 
 Each comes in three presets: `smoke` (seconds, shows that everything works and nothing else), `laptop` (short runs of a part) and `paper`
 (full runs: the paper's grid, or what stands beside it).
 
-Runs of *frozen selections* (`fresh`, `choices`) exist once a selection is frozen in a file of `frozen/`; see `selection.freeze`.
+Runs of *frozen selections* (`fresh`, `choices`, `dropout_fresh`) exist once a selection is frozen in a file of `frozen/`; see `selection.freeze`.
 """
 
 from __future__ import annotations
@@ -150,9 +150,9 @@ def other_temperatures(preset: str) -> list[Setting]:
 
 
 @cache
-def frozen() -> tuple[dict[str, Any], ...]:
+def frozen(folder: str = "frozen") -> tuple[dict[str, Any], ...]:
     """The frozen selections: name, seeds (on which they were selected) and configurations (settings), by name."""
-    files = {p.name: p for p in (resources.files("dtcl_study") / "frozen").iterdir() if p.name.endswith(".json")}
+    files = {p.name: p for p in (resources.files("dtcl_study") / folder).iterdir() if p.name.endswith(".json")}
     return tuple(json.loads(files[name].read_text(encoding="utf-8")) for name in sorted(files))
 
 
@@ -216,6 +216,23 @@ def retuned(preset: str) -> list[Setting]:
     shared = {"sigma": SIGMA, "protocol": other_choices()[EVERYWHERE][0], "seeds": seeds}
     weak = {method: {"lambda_": min(LAMBDAS)} for method in BASELINES if "lambda_" in ALL_METHODS[method].uses}
     return [{"method": method, "tau_alpha": tau, **weak.get(method, {}), **shared} for method in BASELINES for tau in taus]
+
+
+# The second study: the main comparison with `EVERYWHERE` (PREREGISTRATION_DROPOUT.md).
+HIGHEST_AGAIN = 0.15  # tau_alpha; the first study selects among all, and in 99 of 100 draws of its seeds at most this
+
+
+def dropout_grid(preset: str) -> list[Setting]:
+    """The lower temperatures of the main comparison's grid, its oracle aside, under `EVERYWHERE`."""
+    every, changed = comparison((*BASELINES, *PROPOSED))(preset), {"protocol": other_choices()[EVERYWHERE][0]}
+    return [{**one, **changed} for one in every if one["tau_alpha"] <= HIGHEST_AGAIN or preset != "paper"]
+
+
+def dropout_fresh(preset: str) -> list[Setting]:
+    """What `dropout_grid` selects, once it is frozen, on fifty further fresh seeds, on which no settings were compared."""
+    chosen = [c for one in frozen("frozen_dropout") for c in one["configurations"]] if preset == "paper" else []
+    first = FIRST_FRESH_SEED + FRESH_SEEDS
+    return [{**c, "protocol": other_choices()[EVERYWHERE][0], "seeds": range(first, first + FRESH_SEEDS)} for c in chosen]
 
 
 # --- the registry -----------------------------------------------------------------------------------------------------
@@ -331,6 +348,10 @@ REGISTRY = {
         Experiment("fresh", "the selected configurations on fresh seeds", fresh),
         Experiment("choices", "what the paper leaves open, changed one at a time", choices),
         Experiment("retuned", "the baselines with dropout 0.25 and several temperatures", retuned),
+        Experiment("dropout_grid", "Table 1 with dropout 0.25, its oracle aside: every configuration", dropout_grid),
+        Experiment(
+            "dropout_fresh", "Table 1 with dropout 0.25: the selected configurations on further fresh seeds", dropout_fresh
+        ),
         Experiment("weight_outside", "claim 13: a weight outside the exponent", weight_outside),
         Experiment("other_temperatures", "temperatures that know no domain, and projector heads", other_temperatures),
         Experiment("left_open", "what the paper leaves open, inferred from what it reports", left_open.settings),
@@ -340,6 +361,6 @@ REGISTRY = {
 # The design in the order in which it is trained: an experiment, and what of it. Other experiments show runs of these.
 PARTS: dict[str, dict[str, Any]] = {
     "main_table": {}, "fresh": {}, "projector_head": {}, "sigma_ablation, seed 0": {"sigma": (150, 75, 25, 0), "seeds": 1},
-    "global_vs_batch, sigma 50": {"sigma": 50}, "choices": {}, "retuned": {}, "weight_outside": {},
-    "other_temperatures": {}, "sigma_ablation": {}, "global_vs_batch": {}, "left_open": {},
+    "global_vs_batch, sigma 50": {"sigma": 50}, "choices": {}, "retuned": {}, "dropout_grid": {}, "dropout_fresh": {},
+    "weight_outside": {}, "other_temperatures": {}, "sigma_ablation": {}, "global_vs_batch": {}, "left_open": {},
 }  # fmt: skip

@@ -34,7 +34,8 @@ from dtcl_study.study import Evidence, Study
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = sorted((ROOT / "book").glob("*.ipynb"))
 SHOWN_BY = {  # the chapter of each experiment, where it has another name
-    "fresh": "main_table", "left_open": "choices", "retuned": "choices", "weight_outside": "claims", "other_temperatures": "why",
+    "fresh": "main_table", "left_open": "choices", "retuned": "choices", "dropout_grid": "choices",
+    "dropout_fresh": "choices", "weight_outside": "claims", "other_temperatures": "why",
 }  # fmt: skip
 OF = {path.stem: [name for name in REGISTRY if SHOWN_BY.get(name, name) == path.stem] for path in CHAPTERS}
 EXPERIMENTS = [path for path in CHAPTERS if OF[path.stem]]

@@ -108,7 +108,7 @@ def frozen(tmp_path, monkeypatch):
         {"name": "sigma_25", "seeds": [0], "configurations": [{**m, "sigma": 25.0} for m in methods]},
         {"name": "batch", "seeds": [0], "configurations": [{**m, "sigma": 50.0} for m in batch]},
     ]
-    monkeypatch.setattr(experiments, "frozen", lambda: tuple(json.loads(json.dumps(found))))
+    monkeypatch.setattr(experiments, "frozen", lambda folder="frozen": tuple(json.loads(json.dumps(found))))
     return found
 
 
@@ -132,6 +132,15 @@ def test_one_choice_is_changed_at_a_time(frozen):
     assert len(changed) == 11, "each has a change of its own"
     plain = {dataclasses.replace(run, protocol=Protocol()).key for run in runs}
     assert plain <= keys("fresh"), "each has its partner on the same seed"
+
+
+def test_the_second_study_repeats_the_grid_and_trains_what_it_selects_on_seeds_of_its_own(frozen):
+    changed = dataclasses.replace(Protocol(), dropout=0.25)
+    runs = REGISTRY["dropout_grid"].runs("paper")
+    first = [run for run in REGISTRY["main_table"].runs("paper") if run.method != "color_jitter" and run.tau_alpha <= 0.15]
+    assert len(runs) == 450 and {*runs} == {dataclasses.replace(run, protocol=changed) for run in first}
+    again = REGISTRY["dropout_fresh"].runs("paper")  # of the frozen selections of the fixture
+    assert {run.seed for run in again} == {*range(1150, 1200)} and {run.protocol for run in again} == {changed}
 
 
 def test_the_baselines_have_other_temperatures_where_their_dropout_is_changed():

@@ -186,7 +186,7 @@ def test_what_was_chosen_is_the_default():
 
 def test_the_experiment_asks_for_all_that_the_rule_needs_whatever_the_stage(monkeypatch):
     experiment = REGISTRY["left_open"]
-    for name in ("BEST_NETWORKS", "TAKEN_NETWORKS", "BEST_WEIGHTS"):
+    for name in ("BEST_NETWORKS", "TAKEN_NETWORKS", "BEST_WEIGHTS", "LATER"):
         monkeypatch.setattr(left_open, name, ())
 
     def needed(candidates, stage, seeds):
@@ -197,8 +197,8 @@ def test_the_experiment_asks_for_all_that_the_rule_needs_whatever_the_stage(monk
             for seed in seeds
         }
 
-    first, second, networks = left_open.network_stage(), left_open.weight_stage(), (*left_open.NETWORKS, *left_open.LATER)
-    assert {*experiment.runs("paper")} == needed(networks, first, first.seeds)
+    first, second = left_open.network_stage(), left_open.weight_stage()
+    assert {*experiment.runs("paper")} == needed(left_open.NETWORKS, first, first.seeds)
     for name, taken in {
         "BEST_NETWORKS": left_open.NETWORKS[:2],
         "TAKEN_NETWORKS": left_open.NETWORKS[:1],
@@ -207,7 +207,7 @@ def test_the_experiment_asks_for_all_that_the_rule_needs_whatever_the_stage(monk
         monkeypatch.setattr(left_open, name, tuple(one.name for one in taken))
     asked, weights = {*experiment.runs("paper")}, left_open.weight_candidates(left_open.TAKEN_NETWORKS)
     assert asked == (
-        needed(networks, first, first.seeds)
+        needed(left_open.NETWORKS, first, first.seeds)
         | needed(left_open.NETWORKS[:2], first, first.more_seeds)
         | needed(weights, second, second.seeds)
         | needed(weights[:2], second, second.more_seeds)
@@ -222,3 +222,10 @@ def test_the_experiment_asks_for_all_that_the_rule_needs_whatever_the_stage(monk
     with pytest.raises(ValueError, match="tau_alpha cannot be changed in preset paper"):
         experiment.runs("paper", tau_alpha=0.1)
     assert {run.seed for run in experiment.runs("paper", seeds=2)} == {100, 101}, "the first two"
+
+
+def test_the_candidate_that_was_added_later_gets_all_seeds_and_is_in_no_choice():
+    (later,), stage = left_open.LATER, left_open.network_stage()
+    asked = {*REGISTRY["left_open"].runs("paper")}
+    assert {later.run(c, seed) for c in stage.configurations for seed in (*stage.seeds, *stage.more_seeds)} <= asked
+    assert later.name not in (*(c.name for c in left_open.NETWORKS), *left_open.TAKEN_NETWORKS, *left_open.BEST_NETWORKS)

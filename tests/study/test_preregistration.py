@@ -10,9 +10,11 @@ import pytest
 import dtcl_study
 from dtcl_core.results import Store
 from dtcl_study.experiments import FIRST_FRESH_SEED, REGISTRY, frozen
+from dtcl_study.selection import select
+from dtcl_study.study import Study
 
 ROOT = Path(dtcl_study.__file__).resolve().parent.parent
-WRITTEN = ("PREREGISTRATION.md", "tests/study/by_the_words.py")
+WRITTEN, SECOND = ("PREREGISTRATION.md", "tests/study/by_the_words.py"), "PREREGISTRATION_DROPOUT.md"
 
 
 def git(*arguments):
@@ -71,6 +73,25 @@ def test_what_is_frozen_is_what_the_committed_rows_select():
         numbers = (one["tau_alpha"], one.get("tau_beta"), one.get("lambda_"))
         again = by_the_words.selected(rows, one["method"], one["sigma"], one.get("discriminator", "global"))
         assert again[2:5] == numbers, f"{one} was frozen"
+
+
+def test_the_second_study_is_younger_than_its_rule_and_its_selection():
+    rows, frozen_later = Store(ROOT / "results").rows(), frozen("frozen_dropout")
+    written = {"dropout_grid": [SECOND], "dropout_fresh": [SECOND, "dtcl_study/frozen_dropout/dropout.json"]}
+    trained = {
+        (rows[run.key]["provenance"]["commit"], name)
+        for experiment, names in written.items()
+        for run in REGISTRY[experiment].runs("paper")
+        if run.key in rows
+        for name in names
+    }
+    for commit, name in trained:
+        assert text_at(commit, name) == (ROOT / name).read_text(), f"{name} was otherwise at {commit}"
+    study = Study("dropout_grid", "paper", quiet=True)
+    chosen = select(study.complete) if frozen_later else []
+    for one in (c for selection in frozen_later for c in selection["configurations"]):
+        (again,) = (line for line in chosen.to_dict("records") if line["method"] == one["method"])
+        assert study.complete_seeds == 5 and all(again[name] == value for name, value in one.items()), f"{one} was frozen"
 
 
 def test_a_file_that_was_not_there_or_was_otherwise_is_noticed():
