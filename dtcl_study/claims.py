@@ -24,7 +24,7 @@ from .chapter import Table
 from .compare import Interval, mean
 from .experiments import EVERYWHERE, ID, OOD, PROPOSED, SHORT, title
 from .reported import SEEDS
-from .study import Evidence
+from .study import Evidence, Study
 
 LIKE = 0.02  # accuracies that differ by less are alike
 NOT_YET = "not judged yet"
@@ -185,6 +185,9 @@ def judged(number: int, evidence: Evidence | None = None) -> Verdict:
 # The paper's main claim, and what the words of `headline` mean.
 MAIN, MEANS = (resources.files("dtcl_study") / "headline.md").read_text(encoding="utf-8").rstrip().split("\n\n", 1)
 
+# The preregistration's, for claim 1, for its contrasts on either accuracy, and for those of claim 2.
+WORDS = {"holds": "confirmed", "partly": "partly confirmed", "fails": "not confirmed", "open": "open"}
+
 
 def counted(contrasts: Sequence[Contrast]) -> str:
     """Such as "3 open, 1 against"."""
@@ -197,8 +200,6 @@ def headline(first: Verdict, second: Verdict, other: Verdict | None = None) -> t
 
     `other` is the verdict on claim 1 with the change `EVERYWHERE`.
     """
-    # The preregistration's, for claim 1, for its contrasts on either accuracy, and for those of claim 2.
-    words = {"holds": "confirmed", "partly": "partly confirmed", "fails": "not confirmed", "open": "open"}
     methods, lines = [title(method) for method in PROPOSED], list[tuple[str, ...]]()
     columns = ["measure", "verdict", *(method.replace("Domain-Weighted", "DW") for method in methods)]
     seeds, domain = min(c.interval.n for c in first.contrasts), [c for c in second.contrasts if c.decides]
@@ -208,8 +209,8 @@ def headline(first: Verdict, second: Verdict, other: Verdict | None = None) -> t
         assert mine and sum(map(len, each)) == len(mine), "labels name accuracy and method"
         means = [[c.interval.mean for c in its] for its in each]
         told = [f"{counted(its)} ({min(some):+.3f} to {max(some):+.3f})" for its, some in zip(each, means)]
-        lines.append((name, words[by_the_rule(mine)], *told))
-    alone = [words[by_the_rule([c for c in first.contrasts if f": {method} " in c.label])] for method in methods]
+        lines.append((name, WORDS[by_the_rule(mine)], *told))
+    alone = [WORDS[by_the_rule([c for c in first.contrasts if f": {method} " in c.label])] for method in methods]
     said = ", ".join(f"{name} {word}" for name, word in zip(columns[2:], alone))
     said = f" By method (post hoc): {said}." * (len({*alone}) > 1) + " Other settings could change this"
     if other and other.word != NOT_YET:
@@ -218,5 +219,17 @@ def headline(first: Verdict, second: Verdict, other: Verdict | None = None) -> t
     caption = f"Comparisons with baselines on {seeds} fresh seeds; in brackets: range of mean differences (+: better)."
     m = len(first.contrasts), len(domain)
     table = Table(pd.DataFrame(lines, columns=columns), caption)
-    answer = f"**The main claim is {words[first.word]}.**{said}."
+    answer = f"**The main claim is {WORDS[first.word]}.**{said}."
     return answer, table, MEANS.format(*(f"{100 - 5 / n:.2f} %" for n in m), *m)
+
+
+def second_study(preset: str = "paper") -> str:
+    """What the second study says of claims 1 and 2 (PREREGISTRATION_DROPOUT.md); before all of it is there, how much."""
+    grid, fresh = (Study(name, preset, quiet=True) for name in ("dropout_grid", "dropout_fresh"))
+    if fresh.frame.key.nunique() < max(len(fresh.runs), 1):
+        told = f"{fresh.frame.key.nunique()} of {len(fresh.runs)} runs" if fresh.runs else "after the selection"
+        return f"not yet run (grid: {grid.frame.key.nunique()} of {len(grid.runs)} runs; fresh seeds: {told})"
+    evidence = Evidence(preset)
+    evidence.fresh = fresh.frame
+    first, hides = judged(1, evidence), judged(2, evidence)
+    return f"the main claim is {WORDS[first.word]} ({first.counts}), hiding the colour is {WORDS[hides.word]} ({hides.counts})"

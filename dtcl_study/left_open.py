@@ -16,9 +16,9 @@ seeds' means less draw^2 / 20, at least 0. Both are pooled over the candidates c
 *Stages.* All candidates of a stage are compared on its first seeds; the two with the smallest misfits get more seeds and are compared
 on all of theirs. Two candidates are *alike* unless nine in ten resamples of the seeds put the same one first. Of candidates alike
 with the best the first in the list is taken. If two networks are alike, the second stage tries its candidates under each.
-*Later.* When dropout 0.25 had been seen to bring the leads near the reported ones, it became one more candidate for the networks (`LATER`), on the
-first seeds. If it is among the best two of all there, it gets more seeds and is compared with the other. No setting and no verdict changes.
-It was the best (misfit 1.29; dropout 0.1: 1.52), so it gets them: the two are compared on six seeds.
+*Later.* Dropout 0.25 had been seen to bring the leads near the reported ones. Then it became one more candidate for the networks (`LATER`). If it is among
+the best two on the first seeds, it gets more seeds and is compared with the other. No setting and no verdict changes. It was the best (misfit 1.29; dropout
+0.1: 1.52), so it gets them.
 
 *Seen before:*
 
@@ -289,6 +289,11 @@ class Comparison:
         """The misfit of each candidate, a number; for seeds [..., n] an array [...]."""
         return {name: np.sqrt(np.mean(np.clip(self.z_scores(name, seeds), -CAP, CAP) ** 2, axis=-1)) for name in self.found}
 
+    def by_metric(self, name: str) -> dict[str, float]:
+        """The misfit of a candidate on the targets of each accuracy."""
+        square = pd.Series(np.clip(self.z_scores(name), -CAP, CAP) ** 2)
+        return dict(square.groupby([t.metric for t in self.stage.targets], sort=False).mean() ** 0.5)
+
     @cached_property
     def table(self) -> pd.DataFrame:
         """Candidates by misfit: candidate, misfit, ahead (share of resamples of the seeds in which the best is better), n."""
@@ -314,3 +319,11 @@ def compare_candidates(candidates: Sequence[Candidate], stage: Stage, rows: Rows
     every = {c.name: measured(c, stage, rows, seeds) for c in chosen}
     found = {name: each for name, each in every.items() if each is not None}
     return Comparison(stage, found) if chosen and len(found) == len(chosen) else None
+
+
+def later_beside_taken(rows: Rows) -> tuple[Comparison, str, str] | None:
+    """The later candidate compared with the networks taken, on all seeds or, until these are there, on the first; and both names, the later one first."""
+    names = (LATER[0].name, TAKEN_NETWORKS[0])
+    two = [c for c in (*LATER, *NETWORKS) if c.name in names]
+    found = compare_candidates(two, network_stage(), rows, names) or compare_candidates(two, network_stage(), rows)
+    return (found, *names) if found else None
