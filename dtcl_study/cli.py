@@ -177,7 +177,8 @@ def run(options: argparse.Namespace) -> int:
     asked_for = {name: getattr(options, name) for name in ("seeds", "epochs", "sigma", "methods", "tau_alpha")}
     record, runs = REGISTRY[options.experiment].records, REGISTRY[options.experiment].runs(options.preset, **asked_for)
     if not runs:
-        raise ValueError(f"{options.experiment} asks for no such run in preset {options.preset}; try preset paper.")
+        why = "nothing is frozen for it yet (dtcl freeze)" if options.preset == "paper" else "try preset paper"
+        raise ValueError(f"{options.experiment} asks for no run in preset {options.preset}: {why}.")
     runs = local.shard_of(runs, *options.shard) if options.shard else runs
     store = Store(options.results) if options.results else store_of(options.preset)
     missing, counted = len(store.missing(runs, record)), f"{options.experiment}, preset {options.preset}"

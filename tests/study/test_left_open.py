@@ -96,6 +96,9 @@ def test_the_misfit_is_that_of_its_definition():
         for n in NETWORKS
     }
     assert comparison.misfits() == pytest.approx(by_hand(plain, stage, seeds), rel=1e-9)
+    for name, misfit in comparison.misfits().items():
+        each, metrics = comparison.by_metric(name), [t.metric for t in stage.targets]
+        assert len(set(each.values())) == 3 and np.mean([each[m] ** 2 for m in metrics]) == pytest.approx(misfit**2)
 
 
 def stored_draws(candidates, stage, seeds):
@@ -229,3 +232,14 @@ def test_the_candidate_that_was_added_later_gets_all_seeds_and_is_in_no_choice()
     asked = {*REGISTRY["left_open"].runs("paper")}
     assert {later.run(c, seed) for c in stage.configurations for seed in (*stage.seeds, *stage.more_seeds)} <= asked
     assert later.name not in (*(c.name for c in left_open.NETWORKS), *left_open.TAKEN_NETWORKS, *left_open.BEST_NETWORKS)
+
+
+def test_the_later_candidate_is_compared_on_all_seeds_once_they_are_there():
+    stage, taken = left_open.network_stage(), next(c for c in left_open.NETWORKS if c.name in left_open.TAKEN_NETWORKS)
+    two, seeds = (*left_open.LATER, taken), stage.seeds + stage.more_seeds
+    rows = made_up(two, stage, seeds, (0.0, 0.02))
+    few = {key: row for key, row in rows.items() if key != two[0].run(stage.configurations[0], seeds[-1]).key}
+    for some, n in ((rows, 6), (few, 2)):
+        found, late, now = left_open.later_beside_taken(some)
+        assert found.n == n and (late, now) == tuple(c.name for c in two) and found.misfits()[late] < found.misfits()[now]
+    assert left_open.later_beside_taken({}) is None
