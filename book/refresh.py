@@ -62,7 +62,7 @@ def answer() -> list[str]:
     first = f"{claims.MAIN} **Not judged yet.** {evidence.awaited}"
     if verdict.word != claims.NOT_YET:
         other = claims.judged(1, study.Evidence(change=experiments.EVERYWHERE))
-        answer, compared, means = claims.headline(verdict, claims.judged(2, evidence), other)
+        answer, compared, means = claims.headline(verdict, claims.judged(2, evidence), other, claims.second_study())
         cells = [list(compared.frame), ["---"] * compared.frame.shape[1], *compared.frame.to_numpy().tolist()]
         first = "\n".join([f"{claims.MAIN} {answer} {compared.caption}", "", *(f"| {' | '.join(line)} |" for line in cells)])
     twin = tables.twin_of(1)

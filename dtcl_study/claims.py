@@ -195,10 +195,12 @@ def counted(contrasts: Sequence[Contrast]) -> str:
     return ", ".join(f"{n[word]} {word}" for word in ("for", "open", "against") if n[word])
 
 
-def headline(first: Verdict, second: Verdict, other: Verdict | None = None) -> tuple[str, Table, str]:
+def headline(
+    first: Verdict, second: Verdict, other: Verdict | None = None, again: Sequence[Verdict] = ()
+) -> tuple[str, Table, str]:
     """What claims 1 and 2 come to, for the front page, the README and the chapter on Table 1: a sentence, a table, and what its words mean.
 
-    `other` is the verdict on claim 1 with the change `EVERYWHERE`.
+    `other` is the verdict on claim 1 with the change `EVERYWHERE`, on ten seeds; `again` are those of the second study, which replace it.
     """
     methods, lines = [title(method) for method in PROPOSED], list[tuple[str, ...]]()
     columns = ["measure", "verdict", *(method.replace("Domain-Weighted", "DW") for method in methods)]
@@ -213,7 +215,9 @@ def headline(first: Verdict, second: Verdict, other: Verdict | None = None) -> t
     alone = [WORDS[by_the_rule([c for c in first.contrasts if f": {method} " in c.label])] for method in methods]
     said = ", ".join(f"{name} {word}" for name, word in zip(columns[2:], alone))
     said = f" By method (post hoc): {said}." * (len({*alone}) > 1) + " Other settings could change this"
-    if other and other.word != NOT_YET:
+    if again:
+        said += f". In a second study, with {EVERYWHERE} and {min(c.interval.n for c in again[0].contrasts)} other seeds, {second_said(again)}"
+    elif other and other.word != NOT_YET:
         n, found = other.contrasts[0].interval.n, counted(other.contrasts)
         said += f": with {EVERYWHERE}, on {n} of the seeds, its comparisons are {found} (exploratory, no verdict)"
     caption = f"Comparisons with baselines on {seeds} fresh seeds; in brackets: range of mean differences (+: better)."
@@ -223,13 +227,22 @@ def headline(first: Verdict, second: Verdict, other: Verdict | None = None) -> t
     return answer, table, MEANS.format(*(f"{100 - 5 / n:.2f} %" for n in m), *m)
 
 
-def second_study(preset: str = "paper") -> str:
-    """What the second study says of claims 1 and 2 (PREREGISTRATION_DROPOUT.md); before all of it is there, how much."""
+def second_study(preset: str = "paper") -> tuple[Verdict, ...]:
+    """The second study's verdicts on claims 1 and 2 (PREREGISTRATION_DROPOUT.md); none before all of its fresh rows are there."""
+    study, evidence = Study("dropout_fresh", preset, quiet=True), Evidence(preset)
+    if study.frame.key.nunique() < max(len(study.runs), 1):
+        return ()
+    evidence.fresh = study.frame
+    return judged(1, evidence), judged(2, evidence)
+
+
+def second_said(again: Sequence[Verdict], preset: str = "paper") -> str:
+    """What the second study says, in words; before it has a verdict, how much of it is there."""
+    if again:
+        first, hides = again
+        return (
+            f"the main claim is {WORDS[first.word]} ({first.counts}), hiding the colour is {WORDS[hides.word]} ({hides.counts})"
+        )
     grid, fresh = (Study(name, preset, quiet=True) for name in ("dropout_grid", "dropout_fresh"))
-    if fresh.frame.key.nunique() < max(len(fresh.runs), 1):
-        told = f"{fresh.frame.key.nunique()} of {len(fresh.runs)} runs" if fresh.runs else "after the selection"
-        return f"not yet run (grid: {grid.frame.key.nunique()} of {len(grid.runs)} runs; fresh seeds: {told})"
-    evidence = Evidence(preset)
-    evidence.fresh = fresh.frame
-    first, hides = judged(1, evidence), judged(2, evidence)
-    return f"the main claim is {WORDS[first.word]} ({first.counts}), hiding the colour is {WORDS[hides.word]} ({hides.counts})"
+    told = f"{fresh.frame.key.nunique()} of {len(fresh.runs)} runs" if fresh.runs else "after the selection"
+    return f"not yet run (grid: {grid.frame.key.nunique()} of {len(grid.runs)} runs; fresh seeds: {told})"

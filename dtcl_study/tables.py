@@ -31,7 +31,7 @@ ACCURACIES = (OOD, ID, DOMAIN)
 Where = Mapping[str, Any]  # values of columns of rows
 Place = tuple[int, int]  # a cell, by line and column
 NOT_RUN = "not yet run"
-MARKS = "* the paper's methods; † oracle, not ranked."
+MARKS = {" *": "* the paper's methods", " †": "† oracle, not ranked"}
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,9 @@ class Twin:
         how = f"our mean over {self.n_text} and its 95 % interval{cut_said(intervals)}"
         if max((interval.n for interval in intervals), default=0) < 2:
             how = NOT_RUN if self.n_text == NOT_RUN else "one seed, so no interval"
-        marks = f" {MARKS}" if any(line.mark for line in self.lines) else ""
+        found = {line.mark for line in self.lines}
+        marks = "; ".join(says for mark, says in MARKS.items() if mark in found)
+        marks = f" {marks}." if marks else ""
         best = "best mean of the table" if self.whole else "best mean, underlined: second best"
         best = "the better of a method's two discriminators" if any(line.group for line in self.lines) else best
         best += " (D-Test-ID: nearest 0.5)" * (DOMAIN in {column.metric for column in self.columns})

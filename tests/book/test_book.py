@@ -212,8 +212,16 @@ def test_the_front_page_and_the_readme_give_the_answer_of_a_judged_study(whole_s
     first, *rest = refresh.answer()
     verdict = claims.judged(1)
     other = claims.judged(1, Evidence(change=EVERYWHERE))
-    said, compared, means = claims.headline(verdict, claims.judged(2), other)
-    assert f"with {EVERYWHERE}, on 10 of the seeds, its comparisons are {claims.counted(other.contrasts)} (exploratory" in said
+    assert (
+        f"with {EVERYWHERE}, on 10 of the seeds, its comparisons are {claims.counted(other.contrasts)} (exploratory"
+        in claims.headline(verdict, claims.judged(2), other)[0]
+    )
+    again = claims.second_study()
+    said, compared, means = claims.headline(verdict, claims.judged(2), other, again)
+    assert (
+        f"with {EVERYWHERE} and 50 other seeds, the main claim is {claims.WORDS[again[0].word]} ({again[0].counts})" in said
+        and "exploratory" not in said
+    )
     assert (
         verdict.word in ("holds", "partly") and first.startswith(f"{claims.MAIN} {said} {compared.caption}\n") and means in rest
     )

@@ -79,12 +79,13 @@ def test_what_the_main_claim_waits_for_is_counted(tmp_path, monkeypatch):
 def test_the_second_study_has_a_verdict_once_all_its_seeds_are_there(tmp_path, monkeypatch):
     whole_study.settled(monkeypatch.setattr)
     monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
-    assert "fresh seeds: 0 of 300 runs" in claims.second_study()
+    assert "fresh seeds: 0 of 300 runs" in claims.second_said(())
     *most, last = REGISTRY["dropout_fresh"].runs("paper")
     store = Store(tmp_path)
     store.add([whole_study.row(run) for run in most])
-    assert claims.second_study() == "not yet run (grid: 0 of 450 runs; fresh seeds: 299 of 300 runs)"
+    assert not claims.second_study()
+    assert claims.second_said(()) == "not yet run (grid: 0 of 450 runs; fresh seeds: 299 of 300 runs)"
     store.add([whole_study.row(last)])
-    told = claims.second_study()
+    told = claims.second_said(claims.second_study())
     counts = [[int(n) for n in found] for found in re.findall(r"(\d+) for, (\d+) open, (\d+) against", told)]
     assert [sum(each) for each in counts] == [16, 6] and told.startswith("the main claim is "), told

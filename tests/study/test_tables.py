@@ -108,6 +108,12 @@ def test_a_cell_without_rows_is_a_dash_and_n_is_told():
     mixed = tables.table_1(rows[(rows.method != "dann") | (rows.seed == 0)]).table()
     assert "3 seeds" in mixed.caption and "1 to" in mixed.caption
     assert "Means of different n are not compared." in mixed.caption and not [place for place in mixed.marked if place[0] % 2]
+    plain = tables.table_1(rows[rows.method != "color_jitter"]).table().caption
+    assert (
+        "oracle" not in plain
+        and "* the paper's methods." in plain
+        and "methods; † oracle, not ranked." in tables.table_1(rows).table().caption
+    )
     some = tables.table_1(rows[rows.method != "dann"])
     assert (
         len([place for place in some.marks(some.reported) if place[1] == 0]) == 2
