@@ -358,6 +358,9 @@ def reproduce(options: argparse.Namespace) -> int:
         verdict = claims.judged(number)
         more = {"says": claims.CLAIMS[number - 1].says, "verdict": verdict.word, "counts": verdict.counts}
         heading = f"Claim {number}: {more['says']}\nVerdict: {verdict.word} ({verdict.counts})"
+        if number < 3:
+            more["second_study"] = f"with {claims.EVERYWHERE}: {claims.second_said(claims.second_study())}"
+            heading += f"\nSecond study, {more['second_study']}"
         lines = [(c.label, *c.interval, c.state if c.decides else f"{c.state}, beside") for c in verdict.contrasts]
         found = pd.DataFrame(lines, columns=["contrast", "difference", "low", "high", "n", "state"])
     if options.json:
