@@ -218,7 +218,9 @@ def retuned(preset: str) -> list[Setting]:
 
 
 # The second study: the main comparison with `EVERYWHERE` (PREREGISTRATION_DROPOUT.md).
-HIGHEST_AGAIN = 0.15  # tau_alpha; no method of the first study selected more
+HIGHEST_AGAIN = (
+    0.175  # tau_alpha; the highest that the paper names as selected (by Pairs), and none of these methods selected more here
+)
 
 
 def dropout_grid(preset: str) -> list[Setting]:
@@ -347,7 +349,7 @@ REGISTRY = {
         Experiment("fresh", "the selected configurations on fresh seeds", fresh),
         Experiment("choices", "what the paper leaves open, changed one at a time", choices),
         Experiment("retuned", "two baselines with dropout 0.25 and several temperatures", retuned),
-        Experiment("dropout_grid", "Table 1 with dropout 0.25, its oracle aside: temperatures up to 0.15", dropout_grid),
+        Experiment("dropout_grid", "Table 1 with dropout 0.25, its oracle aside: temperatures up to 0.175", dropout_grid),
         Experiment(
             "dropout_fresh", "Table 1 with dropout 0.25: the selected configurations on further fresh seeds", dropout_fresh
         ),

@@ -84,7 +84,7 @@ def test_the_second_study_has_a_verdict_once_all_its_seeds_are_there(tmp_path, m
     store = Store(tmp_path)
     store.add([whole_study.row(run) for run in most])
     assert not claims.second_study()
-    assert claims.second_said(()) == "not yet run (grid: 0 of 450 runs; fresh seeds: 299 of 300 runs)"
+    assert claims.second_said(()) == "not yet run (grid: 0 of 540 runs; fresh seeds: 299 of 300 runs)"
     store.add([whole_study.row(last)])
     told = claims.second_said(claims.second_study())
     counts = [[int(n) for n in found] for found in re.findall(r"(\d+) for, (\d+) open, (\d+) against", told)]
