@@ -144,7 +144,7 @@ def main() -> None:
                 {
                     "truth": name,
                     "claim": claim,
-                    **{word: said[word] for word in ("holds", "partly", "open", "fails")},
+                    **{word.replace(" ", "_"): said[word] for word in ("confirmed", "partly confirmed", "open", "not confirmed")},
                     "n": WORLDS,
                 }
             )

@@ -2,8 +2,9 @@
 
 A *contrast* is the mean over seeds of a paired difference, signed so that positive supports the claim. It is *for* the claim if its 95 % interval lies
 above zero, *against* it if its interval at confidence 1 - 0.05/m lies below zero, for the m contrasts of the claim, else *open*; an open one is *alike*
-if its 90 % interval lies within 0.02 of zero. Only "against" is corrected for m, because one such contrast fails a claim. A claim *holds* if all its
-contrasts are for it, *fails* if one is against it, holds *partly* if none is against it and at least half are for it; else it is *open*.
+if its 90 % interval lies within 0.02 of zero. Only "against" is corrected for m, because one such contrast decides a claim. A claim is
+*confirmed* if all its contrasts are for it, *not confirmed* if one is against it, *partly confirmed* if none is against it and at least half are for
+it; else it is *open*. (PREREGISTRATION.md says of most claims: holds, fails, holds partly.)
 
 Fresh contrasts compare frozen configurations on fresh seeds, grid contrasts the complete seeds of the grid. 1 % of labels and sigma 50 unless said.
 """
@@ -43,14 +44,16 @@ class Contrast(NamedTuple):
 class Verdict:
     """What the rule says of a claim: a word, how many contrasts are for it, open and against it, and the contrasts."""
 
-    word: str  # "holds", "partly", "open", "fails" or `NOT_YET`
+    word: str  # "confirmed", "partly confirmed", "open", "not confirmed" or `NOT_YET`
     contrasts: list[Contrast]
     waits: str = ""  # for what, if it is not judged yet
 
     @property
     def said(self) -> str:
         """Whether the claim is true, in a word for a page."""
-        return {"holds": "Yes", "partly": "Partly", "fails": "No", "open": "Open"}.get(self.word, self.word.capitalize())
+        return {"confirmed": "Yes", "partly confirmed": "Partly", "not confirmed": "No", "open": "Open"}.get(
+            self.word, self.word.capitalize()
+        )
 
     @property
     def counts(self) -> str:
@@ -64,8 +67,12 @@ class Verdict:
 
     @property
     def brief(self) -> str:
-        """For tables, such as "holds: 6 for, 0 open, 0 against"; before the claim is judged the word, and whether it can only fail."""
-        return f"{self.word}: {self.counts}" if self.word != NOT_YET else self.word + ": will fail" * ("will fail" in self.waits)
+        """For tables, such as "confirmed: 6 for, 0 open, 0 against"; before the claim is judged the word, and whether it can only fail."""
+        return (
+            f"{self.word}: {self.counts}"
+            if self.word != NOT_YET
+            else self.word + ": will not be confirmed" * ("will not be" in self.waits)
+        )
 
 
 def states(found: Iterable[tuple[str, pd.Series]], decides: bool = True, m: int | None = None) -> list[Contrast]:
@@ -91,19 +98,19 @@ def by_the_rule(contrasts: Sequence[Contrast]) -> str:
     if NOT_YET in told:
         return NOT_YET
     if "against" in told:
-        return "fails"
+        return "not confirmed"
     share = told.count("for") / len(told)
-    return "holds" if share == 1 else "partly" if share >= 0.5 else "open"
+    return "confirmed" if share == 1 else "partly confirmed" if share >= 0.5 else "open"
 
 
 def no_trend(contrasts: Sequence[Contrast]) -> str:
-    """Claim 9: fails if both methods are clear of zero on the same side for an accuracy, else it holds."""
+    """Claim 9: not confirmed if both methods are clear of zero on the same side for an accuracy, else confirmed."""
     if any(c.state == NOT_YET for c in contrasts):
         return NOT_YET
     for one, other in zip(contrasts[::2], contrasts[1::2]):
         if (one.interval.low > 0 and other.interval.low > 0) or (one.interval.high < 0 and other.interval.high < 0):
-            return "fails"
-    return "holds"
+            return "not confirmed"
+    return "confirmed"
 
 
 @dataclass(frozen=True)
@@ -142,7 +149,7 @@ class Claim:
             found = [c._replace(state="not clear" if c.interval.low <= 0 <= c.interval.high else "clear") for c in found]
         awaited = "fresh seeds that are not trained yet" if self.judged_on == "fresh" else f"all {SEEDS} seeds of its grid"
         if against := sum(c.state == "against" for c in found) if self.rule is by_the_rule else 0:
-            awaited += f"; it will fail: {against} of {len(found)} comparisons already against it"
+            awaited += f"; it will not be confirmed: {against} of {len(found)} comparisons already against it"
         return Verdict(word, found + beside, f"waits for {awaited}" if word == NOT_YET else "")
 
 
@@ -185,9 +192,6 @@ def judged(number: int, evidence: Evidence | None = None) -> Verdict:
 # The paper's main claim, and what the words of `headline` mean.
 MAIN, MEANS = (resources.files("dtcl_study") / "headline.md").read_text(encoding="utf-8").rstrip().split("\n\n", 1)
 
-# The preregistration's, for claim 1, for its contrasts on either accuracy, and for those of claim 2.
-WORDS = {"holds": "confirmed", "partly": "partly confirmed", "fails": "not confirmed", "open": "open"}
-
 
 def counted(contrasts: Sequence[Contrast]) -> str:
     """Such as "3 open, 1 against"."""
@@ -211,8 +215,8 @@ def headline(
         assert mine and sum(map(len, each)) == len(mine), "labels name accuracy and method"
         means = [[c.interval.mean for c in its] for its in each]
         told = [f"{counted(its)} ({min(some):+.3f} to {max(some):+.3f})" for its, some in zip(each, means)]
-        lines.append((name, WORDS[by_the_rule(mine)], *told))
-    alone = [WORDS[by_the_rule([c for c in first.contrasts if f": {method} " in c.label])] for method in methods]
+        lines.append((name, by_the_rule(mine), *told))
+    alone = [by_the_rule([c for c in first.contrasts if f": {method} " in c.label]) for method in methods]
     said = ", ".join(f"{name} {word}" for name, word in zip(columns[2:], alone))
     said = f" By method (post hoc): {said}." * (len({*alone}) > 1) + " Other settings could change this"
     if again:
@@ -223,7 +227,7 @@ def headline(
     caption = f"Comparisons with baselines on {seeds} fresh seeds; in brackets: range of mean differences (+: better)."
     m = len(first.contrasts), len(domain)
     table = Table(pd.DataFrame(lines, columns=columns), caption)
-    answer = f"**The main claim is {WORDS[first.word]}.**{said}."
+    answer = f"**The main claim is {first.word}.**{said}."
     return answer, table, MEANS.format(*(f"{100 - 5 / n:.2f} %" for n in m), *m)
 
 
@@ -240,9 +244,7 @@ def second_said(again: Sequence[Verdict], preset: str = "paper") -> str:
     """What the second study says, in words; before it has a verdict, how much of it is there."""
     if again:
         first, hides = again
-        return (
-            f"the main claim is {WORDS[first.word]} ({first.counts}), hiding the colour is {WORDS[hides.word]} ({hides.counts})"
-        )
+        return f"the main claim is {first.word} ({first.counts}), hiding the colour is {hides.word} ({hides.counts})"
     grid, fresh = (Study(name, preset, quiet=True) for name in ("dropout_grid", "dropout_fresh"))
     told = f"{fresh.frame.key.nunique()} of {len(fresh.runs)} runs" if fresh.runs else "after the selection"
     return f"not yet run (grid: {grid.frame.key.nunique()} of {len(grid.runs)} runs; fresh seeds: {told})"

@@ -84,7 +84,6 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
     told = [claims.counted(part) for part in (verdict.contrasts[:4], verdict.contrasts[4:8])]
     assert all(text.startswith(f"{won} for") for text, (won, _) in zip(told, counts) if won)
     alone = claims.by_the_rule([c for c in verdict.contrasts if ": Domain-Weighted Negatives " in c.label])
-    alone = {"fails": "not confirmed", "partly": "partly confirmed"}[alone]
     assert f"claim is {word}.** By method (post hoc): DW Negatives {alone}, DW Pairs confirmed." in said
     means = [[c.interval.mean for c in part] for part in (verdict.contrasts[:4], verdict.contrasts[4:8])]
     told = [f"{text} ({min(some):+.3f} to {max(some):+.3f})" for text, some in zip(told, means)]
@@ -106,7 +105,7 @@ def test_each_contrast_of_a_claim_has_a_label_of_its_own(number):
 def test_where_the_papers_means_are_true_its_claims_hold():
     evidence = MadeUp(papers)
     words = {c.number: c.judged(evidence).word for c in CLAIMS if c.number in FRESH}
-    assert words == dict.fromkeys(FRESH, "holds")
+    assert words == dict.fromkeys(FRESH, "confirmed")
     assert claims.judged(1, evidence).said == "Yes"
 
 
@@ -118,7 +117,7 @@ def test_where_the_opposite_is_true_they_fail():
 
     evidence = MadeUp(opposite)
     words = {c.number: c.judged(evidence).word for c in CLAIMS if c.number in FRESH}
-    assert words == dict.fromkeys(FRESH, "fails")
+    assert words == dict.fromkeys(FRESH, "not confirmed")
     assert claims.judged(1, evidence).said == "No"
 
 
@@ -143,10 +142,13 @@ def test_a_claim_that_one_comparison_decides_is_known_to_fail_before_it_is_judge
 
     upside_down = lambda run, fraction, metric: 1 - papers(run, fraction, metric)
     word, counts = (five := claims.judged(5, Part(upside_down))).word, five.counts
-    assert word == claims.NOT_YET and five.brief == "not judged yet: will fail"
-    assert counts == "waits for fresh seeds that are not trained yet; it will fail: 12 of 36 comparisons already against it"
+    assert word == claims.NOT_YET and five.brief == "not judged yet: will not be confirmed"
+    assert (
+        counts
+        == "waits for fresh seeds that are not trained yet; it will not be confirmed: 12 of 36 comparisons already against it"
+    )
     assert claims.judged(5, Part(papers)).brief == claims.NOT_YET
-    assert claims.judged(9, MadeUp(upside_down)).brief.startswith("holds: ")
+    assert claims.judged(9, MadeUp(upside_down)).brief.startswith("confirmed: ")
 
 
 def test_a_contrast_beside_a_claim_is_corrected_as_those_that_count():
@@ -185,10 +187,10 @@ def test_what_is_against_is_corrected_for_the_claims_contrasts_and_what_is_for_i
 @pytest.mark.parametrize(
     ("told", "word"),
     [
-        (["for"] * 4, "holds"),
-        (["for", "for", "open", "alike"], "partly"),
+        (["for"] * 4, "confirmed"),
+        (["for", "for", "open", "alike"], "partly confirmed"),
         (["for", "open", "open", "open"], "open"),
-        (["for", "for", "for", "against"], "fails"),
+        (["for", "for", "for", "against"], "not confirmed"),
         (["for", "for", "for", claims.NOT_YET], claims.NOT_YET),
     ],
 )
@@ -202,10 +204,10 @@ def test_the_rule(told, word):
 @pytest.mark.parametrize(
     ("ends", "word"),
     [
-        ([(0.1, 0.2), (0.1, 0.2)], "fails"),
-        ([(-0.2, -0.1), (-0.2, -0.1)], "fails"),
-        ([(-0.2, -0.1), (0.1, 0.2)], "holds"),  # one method each way is no trend
-        ([(0.1, 0.2), (-0.1, 0.2)], "holds"),
+        ([(0.1, 0.2), (0.1, 0.2)], "not confirmed"),
+        ([(-0.2, -0.1), (-0.2, -0.1)], "not confirmed"),
+        ([(-0.2, -0.1), (0.1, 0.2)], "confirmed"),  # one method each way is no trend
+        ([(0.1, 0.2), (-0.1, 0.2)], "confirmed"),
     ],
 )
 def test_a_trend_is_both_methods_on_the_same_side(ends, word):
