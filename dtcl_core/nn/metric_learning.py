@@ -133,9 +133,16 @@ class DomainWeightedLoss(Weighed, BaseMetricLossFunction):
             if ref_labels is not None:
                 ref_labels, ref_domains = without_domains(ref_labels, self.weigher.num_domains)
         elif domains is None and self.domains is not None:  # a wrapper may have put several views after each other
-            domains = self.domains.repeat(len(embeddings) // max(len(self.domains), 1))
+            views, rest = divmod(len(embeddings), max(len(self.domains), 1))
+            if rest or not views:
+                raise ValueError(f"loss.domains has {len(self.domains)} domains, which do not fit {len(embeddings)} embeddings.")
+            domains = self.domains.repeat(views)
             ref_domains = self.domains if ref_emb is not None else None
         self.domains = None
+        if domains is None and self.weigher.needs_domains:
+            raise ValueError(
+                "domains are needed: call loss(z, labels, domains=domains), or set loss.domains if a wrapper makes the call."
+            )
         check_embeddings(embeddings, domains, self.weigher.num_domains, "embeddings", needed=self.weigher.needs_domains)
         if ref_emb is None:
             ref_domains = domains
@@ -157,11 +164,11 @@ class DomainWeightedLoss(Weighed, BaseMetricLossFunction):
         itself = ref_emb is embeddings
         z = embeddings if itself else torch.cat([embeddings, ref_emb])
         d = domains if itself or domains is None or ref_domains is None else torch.cat([domains, ref_domains])
-        known = self.weigher.discriminator_for(z, d, gather=False, validate=False)
+        known = self.weigher.discriminator_for(z, d, gather=False, validate=True)
         rows = torch.arange(len(embeddings), device=embeddings.device)
         anchors = Anchors(widened(embeddings), labels, rows if itself and indices_tuple is None else None, domains)
         candidates = Candidates(widened(ref_emb), ref_labels)
-        anchors, candidates = self.weigher.weighed(anchors, candidates, known, gather=False, validate=False)
+        anchors, candidates = self.weigher.weighed(anchors, candidates, known, gather=False, validate=True)
         similarity = cosine_similarity(embeddings, ref_emb)
         tau = self.weigher.temperatures(self.now("tau_alpha", similarity), similarity)
         positive, compared, tau_neg = pairs_of(anchors, candidates, tau)

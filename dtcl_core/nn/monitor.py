@@ -37,7 +37,7 @@ class Seen:
         Returns:
             tau_within and tau_across: mean temperature of negatives of the anchor's domain, and of other domains. clipped:
             the fraction of negatives whose temperature is tau_min. discriminator_accuracy: the fraction of candidates whose
-            domain is predicted correctly; one that was fitted on this batch is above chance even where embeddings hold no domain, by much
+            domain is predicted correctly, without those for which all domains are equally likely; one that was fitted on this batch is above chance even where embeddings hold no domain, by much
             where k is not small beside N. NaN where nothing can be averaged, such as where no domain is known.
         """
         candidates = self.candidates
@@ -56,7 +56,8 @@ class Seen:
             sums += torch.stack([*totals, *(kind.count_nonzero() for kind in (clipped, within, across, negative))])
         accuracy = torch.nan
         if candidates.domains is not None and candidates.posterior is not None:
+            lowest, highest = candidates.posterior.aminmax(dim=-1)
             hit = candidates.posterior.argmax(-1) == candidates.domains
-            accuracy = hit[(candidates.domains >= 0).expand(hit.shape)].double().mean().item()
+            accuracy = hit[(candidates.domains >= 0) & (lowest < highest)].double().mean().item()
         means = (sums[:3] / sums[3:]).tolist()
         return dict(zip(("tau_within", "tau_across", "clipped"), means)) | {"discriminator_accuracy": accuracy}

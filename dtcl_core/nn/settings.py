@@ -101,7 +101,10 @@ class Tunable(Described):
     def __setattr__(self, name: str, value: Any) -> None:
         if name in NAMES:
             if not self.has_setting(name):
-                raise AttributeError(f"{type(self).__name__} has no {name}; a subclass names its own in `settings`.")
+                own = ", ".join(known for known in NAMES if hasattr(self, known)) or "none"
+                raise AttributeError(
+                    f"{type(self).__name__} has no {name}; it has {own}. (A subclass names its own in `settings`.)"
+                )
             value = value if isinstance(value, Tensor) or callable(value) else NAMES[name](name, value)
             for kind in (self._parameters, self._buffers, self._modules, self._kept):
                 kind.pop(name, None)

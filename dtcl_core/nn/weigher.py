@@ -72,8 +72,17 @@ class Weigher(Tunable):
         return self.weighting == "negatives" or self.discriminator is None
 
     def temperatures(self, tau_alpha: float | Tensor, like: Tensor, validate: bool = True) -> Temperatures:
-        """The present values of the settings; see `settings.Tunable.now`."""
+        """The present values of the settings; see `settings.Tunable.now`. With `validate` it warns of a tau_alpha below tau_min."""
         tau_beta, tau_min = (self.now(name, like, validate) for name in ("tau_beta", "tau_min"))
+        if validate and not torch.compiler.is_compiling():
+            low = torch.as_tensor(tau_alpha).detach() < torch.as_tensor(tau_min).detach() * (1 - 1e-6)
+            if outside_vmap(bool, low.any()):
+                why = (
+                    "negatives never get so low a temperature as positives, and the loss may fall to zero while little is learned"
+                )
+                warnings.warn(
+                    f"tau_alpha is below tau_min: {why}. Lower tau_min, or bound a learned tau_alpha by it.", stacklevel=9
+                )
         return Temperatures(tau_alpha, tau_beta, tau_min, self.num_domains)
 
     def discriminator_for(self, z: Tensor, domains: Tensor | None, gather: bool, validate: bool) -> HasPosterior:

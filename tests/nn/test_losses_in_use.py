@@ -178,8 +178,27 @@ def test_a_batch_of_one_domain_gives_the_plain_loss(batch):
         for one in (domains * 0 + 1, domains * 0, domains * 0 - 1):
             torch.testing.assert_close(every_way(make_loss, z0, z1, one), InfoNCELoss(0.2)(z0, z1))
         with pytest.warns(UserWarning, match="holds no two known domains") as told:
-            make_loss(True)(z0, z1, domains * 0)
+            (loss_fn := make_loss(True))(z0, z1, domains * 0)
         assert told[0].filename == __file__
+        assert math.isnan(loss_fn.last["discriminator_accuracy"]), "nothing was predicted"
+
+
+def test_a_temperature_below_the_floor_is_told(batch):
+    z0, z1, domains = batch
+    for tau in (0.04, lambda: 0.04, nn.Parameter(torch.tensor(0.04)), LearnedTemperature(0.04)):
+        loss_fn = DomainWeightedInfoNCELoss(tau, 0.3, num_domains=D)
+        with pytest.warns(UserWarning, match="tau_alpha is below tau_min") as told:
+            loss_fn(z0, z1, domains)
+        assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for tau in (0.05, torch.tensor(0.05), LearnedTemperature(0.06)):
+            DomainWeightedInfoNCELoss(tau, 0.3, num_domains=D)(z0, z1, domains)
+
+
+def test_a_setting_that_a_loss_lacks_is_answered_by_those_it_has():
+    with pytest.raises(AttributeError, match="DomainWeightedInfoNCELoss has no tau; it has tau_alpha, tau_min, tau_beta."):
+        DomainWeightedInfoNCELoss(0.2, 0.3, num_domains=D).tau = 0.1
 
 
 def test_the_floor_is_that_of_the_books_runs():

@@ -147,8 +147,14 @@ def test_self_supervision_takes_the_domains_that_are_set(batch):
     loss_fn.domains = domains
     expected = DomainWeightedInfoNCELoss(0.2, 0.3, num_domains=D, negatives="both_views")(z[:N], z[N:], domains)
     torch.testing.assert_close(wrapped(z[:N], z[N:]), expected)
-    with pytest.raises(ValueError, match="domains must be a tensor of integers, got NoneType"):
+    with pytest.raises(ValueError, match="domains are needed: .* set loss.domains if a wrapper"):
         wrapped(z[:N], z[N:])  # they are those of one call
+    loss_fn.domains = domains.repeat(3)
+    with pytest.raises(ValueError, match=f"loss.domains has {3 * N} domains, which do not fit {2 * N} embeddings"):
+        wrapped(z[:N], z[N:])
+    loss_fn.domains = domains * 0
+    with pytest.warns(UserWarning, match="holds no two known domains"):
+        wrapped(z[:N], z[N:])
     loss_fn.domains = domains
     expected = DomainWeightedInfoNCELoss(0.2, 0.3, num_domains=D)(z[:N], z[N:], domains)
     torch.testing.assert_close(SelfSupervisedLoss(loss_fn, symmetric=False)(z[:N], z[N:]), expected)
