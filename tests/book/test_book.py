@@ -465,7 +465,15 @@ def test_the_six_lines_run():
     space |= given
     for block in others:
         exec(block, space)
-    assert len(others) == 4 and space["loss_fn"](space["z0"], space["z1"], space["domains"]).isfinite()
+    assert len(others) == 5 and space["loss_fn"](space["z0"], space["z1"], space["domains"]).isfinite()
+
+
+def test_the_code_in_the_readme_runs(monkeypatch):
+    monkeypatch.setenv("DTCL_RESULTS", str(ROOT / "results"))
+    space = {}
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL):
+        exec(block, space)
+    assert space["loss"].isfinite() and len(space["frame"])
 
 
 @pytest.mark.parametrize(
