@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from dtcl_core.config import Protocol, Run
-from dtcl_study import experiments
+from dtcl_study import experiments, selection
 from dtcl_study.experiments import PRESETS, REGISTRY
+from dtcl_study.study import Evidence
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -132,6 +133,15 @@ def test_one_choice_is_changed_at_a_time(frozen):
     assert len(changed) == 11, "each has a change of its own"
     plain = {dataclasses.replace(run, protocol=Protocol()).key for run in runs}
     assert plain <= keys("fresh"), "each has its partner on the same seed"
+
+
+def test_the_other_selection_is_the_one_that_redrawn_seeds_select_most_often(monkeypatch):
+    monkeypatch.setenv("DTCL_RESULTS", str(ROOT / "results"))
+    runs = REGISTRY["other_selection"].runs("paper")
+    assert [run.seed for run in runs] == list(range(1100, 1150)) and len({dataclasses.replace(run, seed=0) for run in runs}) == 1
+    rows = Evidence().grid.complete
+    found = selection.reselected(rows[(rows.method == "dw_negatives") & (rows.label_fraction == 0.01)])
+    assert tuple(found[~found.selected].iloc[0][["tau_alpha", "tau_beta"]]) == (runs[0].tau_alpha, runs[0].tau_beta)
 
 
 def test_the_second_study_repeats_the_grid_and_trains_what_it_selects_on_seeds_of_its_own(frozen):
