@@ -9,7 +9,7 @@ import nbformat
 import yaml
 from nbclient import NotebookClient
 
-from dtcl_study import claims, experiments, study, tables
+from dtcl_study import claims, study, tables
 
 BOOK = Path(__file__).parent
 BEGIN, END = "<!-- the answer, from the rows -->", "<!-- -->"
@@ -61,8 +61,7 @@ def answer() -> list[str]:
     verdict, means = claims.judged(1, evidence), ""
     first = f"{claims.MAIN} **Not judged yet.** {evidence.awaited}"
     if verdict.word != claims.NOT_YET:
-        other = claims.judged(1, study.Evidence(change=experiments.EVERYWHERE))
-        answer, compared, means = claims.headline(verdict, claims.judged(2, evidence), other, claims.second_study())
+        answer, compared, means = claims.headline(verdict, claims.judged(2, evidence), claims.other_settings())
         cells = [list(compared.frame), ["---"] * compared.frame.shape[1], *compared.frame.to_numpy().tolist()]
         first = "\n".join([f"{claims.MAIN} {answer} {compared.caption}", "", *(f"| {' | '.join(line)} |" for line in cells)])
     twin = tables.twin_of(1)

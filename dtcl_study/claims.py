@@ -20,6 +20,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from dtcl_core.config import Protocol
+
 from . import contrasts
 from .chapter import Table
 from .compare import Interval, mean
@@ -199,12 +201,10 @@ def counted(contrasts: Sequence[Contrast]) -> str:
     return ", ".join(f"{n[word]} {word}" for word in ("for", "open", "against") if n[word])
 
 
-def headline(
-    first: Verdict, second: Verdict, other: Verdict | None = None, again: Sequence[Verdict] = ()
-) -> tuple[str, Table, str]:
+def headline(first: Verdict, second: Verdict, elsewhere: str = "") -> tuple[str, Table, str]:
     """What claims 1 and 2 come to, for the front page, the README and the chapter on Table 1: a sentence, a table, and what its words mean.
 
-    `other` is the verdict on claim 1 with the change `EVERYWHERE`, on ten seeds; `again` are those of the second study, which replace it.
+    `elsewhere` is what `other_settings` says.
     """
     methods, lines = [title(method) for method in PROPOSED], list[tuple[str, ...]]()
     columns = ["measure", "verdict", *(method.replace("Domain-Weighted", "DW") for method in methods)]
@@ -218,16 +218,12 @@ def headline(
         lines.append((name, by_the_rule(mine), *told))
     alone = [by_the_rule([c for c in first.contrasts if f": {method} " in c.label]) for method in methods]
     said = ", ".join(f"{name} {word}" for name, word in zip(columns[2:], alone))
-    said = f" By method (post hoc): {said}." * (len({*alone}) > 1) + " Other settings could change this"
-    if again:
-        said += f". In a second study, with {EVERYWHERE} and {min(c.interval.n for c in again[0].contrasts)} other seeds, {second_said(again)}"
-    elif other and other.word != NOT_YET:
-        n, found = other.contrasts[0].interval.n, counted(other.contrasts)
-        said += f": with {EVERYWHERE}, on {n} of the seeds, its comparisons are {found} (exploratory, no verdict)"
+    said = f" By method (post hoc): {said}." * (len({*alone}) > 1) + " Other settings could change this."
+    said += f" {elsewhere}" * bool(elsewhere)
     caption = f"Comparisons with baselines on {seeds} fresh seeds; in brackets: range of mean differences (+: better)."
     m = len(first.contrasts), len(domain)
     table = Table(pd.DataFrame(lines, columns=columns), caption)
-    answer = f"**The main claim is {first.word}.**{said}."
+    answer = f"**The main claim is {first.word}.**{said}"
     return answer, table, MEANS.format(*(f"{100 - 5 / n:.2f} %" for n in m), *m)
 
 
@@ -238,6 +234,20 @@ def second_study(preset: str = "paper") -> tuple[Verdict, ...]:
         return ()
     evidence.fresh = study.frame
     return judged(1, evidence), judged(2, evidence)
+
+
+def other_settings(preset: str = "paper") -> str:
+    """What becomes of claim 1 with `EVERYWHERE`: in the second study; before that is there, on ten fresh seeds of the first; empty before both."""
+    if again := second_study(preset):
+        seeds = min(c.interval.n for c in again[0].contrasts)
+        return f"In a second study, with {EVERYWHERE} and {seeds} other seeds, {second_said(again)}."
+    there, taken = Evidence(preset, EVERYWHERE), Evidence(preset)
+    if (other := judged(1, there)).word == NOT_YET:
+        return ""
+    taken.fresh = taken.fresh[taken.fresh.seed.isin(set(there.fresh.seed))]
+    fors = [sum(c.state == "for" for c in verdict.contrasts) for verdict in (other, judged(1, taken))]
+    rate = f"with {Protocol().dropout:g} on these seeds {fors[1]}"
+    return f"With {EVERYWHERE}, on {other.contrasts[0].interval.n} of the seeds, {fors[0]} of {len(other.contrasts)} comparisons are for it; {rate} (exploratory, no verdict)."
 
 
 def second_said(again: Sequence[Verdict], preset: str = "paper") -> str:

@@ -87,7 +87,7 @@ def test_what_the_main_claim_waits_for_is_counted(tmp_path, monkeypatch):
 def test_the_second_study_has_a_verdict_once_all_its_seeds_are_there(tmp_path, monkeypatch):
     whole_study.settled(monkeypatch.setattr)
     monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
-    assert "fresh seeds: 0 of 300 runs" in claims.second_said(())
+    assert not claims.second_study() and "fresh seeds: 0 of 300 runs" in claims.second_said(()) and not claims.other_settings()
     *most, last = REGISTRY["dropout_fresh"].runs("paper")
     store = Store(tmp_path)
     store.add([whole_study.row(run) for run in most])
