@@ -26,7 +26,7 @@ from . import contrasts
 from .chapter import Table
 from .compare import Interval, mean
 from .experiments import EVERYWHERE, ID, OOD, PROPOSED, SHORT, title
-from .reported import SEEDS
+from .reported import SEEDS, SIGMA
 from .study import Evidence, Study
 
 LIKE = 0.02  # accuracies that differ by less are alike
@@ -225,6 +225,14 @@ def headline(first: Verdict, second: Verdict, elsewhere: str = "") -> tuple[str,
     table = Table(pd.DataFrame(lines, columns=columns), caption)
     answer = f"**The main claim is {first.word}.**{said}"
     return answer, table, MEANS.format(*(f"{100 - 5 / n:.2f} %" for n in m), *m)
+
+
+def swapped(rows: pd.DataFrame, preset: str = "paper") -> list[Contrast]:
+    """Claim 1's comparisons of a method with these rows of its own in the place of its frozen configuration's."""
+    evidence, (method,) = Evidence(preset), set(rows.method)
+    others = evidence.at(SIGMA)[lambda kept: kept.method != method]
+    evidence.fresh = pd.concat([others, rows])
+    return [c for c in judged(1, evidence).contrasts if f": {title(method)} " in c.label]
 
 
 def second_study(preset: str = "paper") -> tuple[Verdict, ...]:
