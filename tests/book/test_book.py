@@ -33,9 +33,9 @@ from dtcl_study.study import Study
 
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = sorted((ROOT / "book").glob("*.ipynb"))
-SHOWN_BY = {"other_selection": "model_selection",   # the chapter of each experiment, where it has another name
+SHOWN_BY = {  # the chapter of each experiment, where it has another name
     "fresh": "main_table", "left_open": "choices", "retuned": "choices", "dropout_grid": "choices",
-    "dropout_fresh": "choices", "weight_outside": "claims", "other_temperatures": "why",
+    "dropout_fresh": "choices", "weight_outside": "claims", "other_temperatures": "why", "other_selection": "model_selection",
 }  # fmt: skip
 OF = {path.stem: [name for name in REGISTRY if SHOWN_BY.get(name, name) == path.stem] for path in CHAPTERS}
 EXPERIMENTS = [path for path in CHAPTERS if OF[path.stem]]
