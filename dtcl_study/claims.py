@@ -255,7 +255,7 @@ def other_settings(preset: str = "paper") -> str:
     taken.fresh = taken.fresh[taken.fresh.seed.isin(set(there.fresh.seed))]
     fors = [sum(c.state == "for" for c in verdict.contrasts) for verdict in (other, judged(1, taken))]
     rate = f"with {Protocol().dropout:g} on these seeds {fors[1]}"
-    return f"With {EVERYWHERE}, on {other.contrasts[0].interval.n} of the seeds, {fors[0]} of {len(other.contrasts)} comparisons are for it; {rate} (exploratory, no verdict)."
+    return f"With {EVERYWHERE}, on {other.contrasts[0].interval.n} of the seeds, {fors[0]} of {len(other.contrasts)} comparisons are for it; {rate} (exploratory)."
 
 
 def second_said(again: Sequence[Verdict], preset: str = "paper") -> str:
