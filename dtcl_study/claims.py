@@ -227,21 +227,25 @@ def headline(first: Verdict, second: Verdict, elsewhere: str = "") -> tuple[str,
     return answer, table, MEANS.format(*(f"{100 - 5 / n:.2f} %" for n in m), *m)
 
 
+def judged_on(rows: pd.DataFrame, number: int = 1, preset: str = "paper") -> Verdict:
+    """The verdict on a claim if these were the fresh rows."""
+    evidence = Evidence(preset)
+    evidence.fresh = rows
+    return judged(number, evidence)
+
+
 def swapped(rows: pd.DataFrame, preset: str = "paper") -> list[Contrast]:
     """Claim 1's comparisons of a method with these rows of its own in the place of its frozen configuration's."""
-    evidence, (method,) = Evidence(preset), set(rows.method)
-    others = evidence.at(SIGMA)[lambda kept: kept.method != method]
-    evidence.fresh = pd.concat([others, rows])
-    return [c for c in judged(1, evidence).contrasts if f": {title(method)} " in c.label]
+    (method,), frozen = set(rows.method), Evidence(preset).at(SIGMA)
+    verdict = judged_on(pd.concat([frozen[frozen.method != method], rows]), preset=preset)
+    return [c for c in verdict.contrasts if f": {title(method)} " in c.label]
 
 
 def second_study(preset: str = "paper") -> tuple[Verdict, ...]:
     """The second study's verdicts on claims 1 and 2 (PREREGISTRATION_DROPOUT.md); none before all of its fresh rows are there."""
-    study, evidence = Study("dropout_fresh", preset, quiet=True), Evidence(preset)
-    if study.frame.key.nunique() < max(len(study.runs), 1):
-        return ()
-    evidence.fresh = study.frame
-    return judged(1, evidence), judged(2, evidence)
+    study = Study("dropout_fresh", preset, quiet=True)
+    whole = study.frame.key.nunique() == len(study.runs) > 0
+    return tuple(judged_on(study.frame, number, preset) for number in (1, 2) if whole)
 
 
 def other_settings(preset: str = "paper") -> str:
@@ -249,13 +253,14 @@ def other_settings(preset: str = "paper") -> str:
     if again := second_study(preset):
         seeds = min(c.interval.n for c in again[0].contrasts)
         return f"In a second study, with {EVERYWHERE} and {seeds} other seeds, {second_said(again)}."
-    there, taken = Evidence(preset, EVERYWHERE), Evidence(preset)
-    if (other := judged(1, there)).word == NOT_YET:
+    changed, taken = Evidence(preset, EVERYWHERE), Evidence(preset).fresh
+    other = judged(1, changed)
+    if other.word == NOT_YET:
         return ""
-    taken.fresh = taken.fresh[taken.fresh.seed.isin(set(there.fresh.seed))]
-    fors = [sum(c.state == "for" for c in verdict.contrasts) for verdict in (other, judged(1, taken))]
-    rate = f"with {Protocol().dropout:g} on these seeds {fors[1]}"
-    return f"With {EVERYWHERE}, on {other.contrasts[0].interval.n} of the seeds, {fors[0]} of {len(other.contrasts)} comparisons are for it; {rate} (exploratory)."
+    same = judged_on(taken[taken.seed.isin(set(changed.fresh.seed))], preset=preset)
+    fors = [sum(c.state == "for" for c in verdict.contrasts) for verdict in (other, same)]
+    n, m, plain = other.contrasts[0].interval.n, len(other.contrasts), Protocol().dropout
+    return f"With {EVERYWHERE}, on {n} of the seeds, {fors[0]} of {m} comparisons are for it; with {plain:g} on these seeds {fors[1]} (exploratory)."
 
 
 def second_said(again: Sequence[Verdict], preset: str = "paper") -> str:
