@@ -9,7 +9,7 @@ import pytest
 import whole_study
 
 from dtcl_core.results import Store
-from dtcl_study import claims, selection
+from dtcl_study import claims, experiments, selection
 from dtcl_study.experiments import OOD, PROPOSED, REGISTRY
 from dtcl_study.study import Evidence, Study
 
@@ -82,6 +82,19 @@ def test_what_the_main_claim_waits_for_is_counted(tmp_path, monkeypatch):
     fresh = [run for run in REGISTRY["fresh"].runs("paper", seeds=3) if run.sigma == 50 and run.discriminator != "batch"]
     store.add([whole_study.row(run) for run in [*REGISTRY["main_table"].runs("paper", seeds=2), *fresh[:-1]]])
     assert "complete on 2 of 5 seeds" in Evidence().awaited and "(complete: 2 of 50)" in Evidence().awaited
+
+
+def test_swapped_rows_take_the_place_of_the_frozen_ones(tmp_path, monkeypatch):
+    whole_study.settled(monkeypatch.setattr)
+    monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
+    Store(tmp_path).add(
+        [whole_study.row(run) for run in REGISTRY["fresh"].runs("paper", sigma=50) if run.discriminator != "batch"]
+    )
+    mine = Evidence().at(50)[lambda rows: rows.method == PROPOSED[0]]
+    frozen = [c for c in claims.judged(1).contrasts if f": {experiments.title(PROPOSED[0])} " in c.label]
+    assert len(frozen) == 8 and claims.swapped(mine) == frozen
+    for before, now in zip(frozen, claims.swapped(mine.assign(test_id=mine.test_id + 0.01)), strict=True):
+        assert now.interval.mean - before.interval.mean == pytest.approx(0.01 if before.label.startswith("Test-ID") else 0)
 
 
 def test_the_second_study_has_a_verdict_once_all_its_seeds_are_there(tmp_path, monkeypatch):
