@@ -89,6 +89,11 @@ def test_the_second_study_is_younger_than_its_rule_and_its_selection():
         assert text_at(commit, name) == (ROOT / name).read_text(), f"{name} was otherwise at {commit}"
     kinds = {rows[run.key]["provenance"]["device"] for run in REGISTRY["dropout_fresh"].runs("paper") if run.key in rows}
     assert len(kinds) < 2, "one kind of device trains all of its fresh seeds"
+    by_seed = {}
+    for run in REGISTRY["dropout_grid"].runs("paper"):
+        if run.key in rows:
+            by_seed.setdefault(run.seed, set()).add(rows[run.key]["provenance"]["device"])
+    assert all(len(kinds) == 1 for kinds in by_seed.values()), "one kind of device trains a seed of its grid"
     for selection in frozen_later:
         study = Study("dropout_grid", "paper", quiet=True)
         assert selection["name"] == "dropout" and study.complete_seeds == 5
