@@ -49,6 +49,7 @@ class Verdict:
     word: str  # "confirmed", "partly confirmed", "open", "not confirmed" or `NOT_YET`
     contrasts: list[Contrast]
     waits: str = ""  # for what, if it is not judged yet
+    lost: int = 0  # how many contrasts are against it already, if it is not judged yet
 
     @property
     def said(self) -> str:
@@ -73,7 +74,7 @@ class Verdict:
         return (
             f"{self.word}: {self.counts}"
             if self.word != NOT_YET
-            else self.word + ": will not be confirmed" * ("will not be" in self.waits)
+            else self.word + ": can no longer be confirmed" * (self.lost > 0)
         )
 
 
@@ -150,9 +151,9 @@ class Claim:
         if self.rule is no_trend and word != NOT_YET:  # for and against what? a difference is clear of zero, or it is not
             found = [c._replace(state="not clear" if c.interval.low <= 0 <= c.interval.high else "clear") for c in found]
         awaited = "fresh seeds that are not trained yet" if self.judged_on == "fresh" else f"all {SEEDS} seeds of its grid"
-        if against := sum(c.state == "against" for c in found) if self.rule is by_the_rule else 0:
-            awaited += f"; it will not be confirmed: {against} of {len(found)} comparisons already against it"
-        return Verdict(word, found + beside, f"waits for {awaited}" if word == NOT_YET else "")
+        lost = sum(c.state == "against" for c in found) if self.rule is by_the_rule else 0
+        awaited += f"; {lost} of {len(found)} comparisons are against it already" * (lost > 0)
+        return Verdict(word, found + beside, *((f"waits for {awaited}", lost) if word == NOT_YET else ()))
 
 
 CLAIMS = (
@@ -195,36 +196,32 @@ def judged(number: int, evidence: Evidence | None = None) -> Verdict:
 MAIN, MEANS = (resources.files("dtcl_study") / "headline.md").read_text(encoding="utf-8").rstrip().split("\n\n", 1)
 
 
-def counted(contrasts: Sequence[Contrast]) -> str:
-    """Such as "3 open, 1 against"."""
-    n = Counter("open" if c.state == "alike" else c.state for c in contrasts)
-    return ", ".join(f"{n[word]} {word}" for word in ("for", "open", "against") if n[word])
+def sides(contrasts: Sequence[Contrast]) -> str:
+    """On which side of zero 95 % intervals lie, and the range of means, such as "worse than 4 (-0.057 to -0.035)"."""
+    ends = [(c.interval.low > 0) - (c.interval.high < 0) for c in contrasts]
+    n = Counter({1: "better than", 0: "no clear difference from", -1: "worse than"}[side] for side in ends)
+    means = [c.interval.mean for c in contrasts]
+    return f"{', '.join(f'{said} {count}' for said, count in sorted(n.items()))} ({min(means):+.3f} to {max(means):+.3f})"
 
 
 def headline(first: Verdict, second: Verdict, elsewhere: str = "") -> tuple[str, Table, str]:
-    """What claims 1 and 2 come to, for the front page, the README and the chapter on Table 1: a sentence, a table, and what its words mean.
-
-    `elsewhere` is what `other_settings` says.
-    """
+    """What claims 1 and 2 come to (`elsewhere`: by `other_settings`): a sentence, a table, and what its words mean."""
     methods, lines = [title(method) for method in PROPOSED], list[tuple[str, ...]]()
-    columns = ["measure", "verdict", *(method.replace("Domain-Weighted", "DW") for method in methods)]
+    columns = ["measure", *(method.replace("Domain-Weighted", "DW") for method in methods), "verdict"]
     seeds, domain = min(c.interval.n for c in first.contrasts), [c for c in second.contrasts if c.decides]
     ood, seen = ([c for c in first.contrasts if c.label.startswith(SHORT[metric])] for metric in (OOD, ID))
     for name, mine in zip(("unseen colour", "training colours", "hiding the colour"), (ood, seen, domain), strict=True):
         each = [[c for c in mine if f": {method} " in c.label] for method in methods]
         assert mine and sum(map(len, each)) == len(mine), "labels name accuracy and method"
-        means = [[c.interval.mean for c in its] for its in each]
-        told = [f"{counted(its)} ({min(some):+.3f} to {max(some):+.3f})" for its, some in zip(each, means)]
-        lines.append((name, by_the_rule(mine), *told))
+        lines.append((name, *map(sides, each), by_the_rule(mine)))
     alone = [by_the_rule([c for c in first.contrasts if f": {method} " in c.label]) for method in methods]
-    said = ", ".join(f"{name} {word}" for name, word in zip(columns[2:], alone))
-    said = f" By method (post hoc): {said}." * (len({*alone}) > 1) + " Other settings could change this."
-    said += f" {elsewhere}" * bool(elsewhere)
-    caption = f"Comparisons with baselines on {seeds} fresh seeds; in brackets: range of mean differences (+: better)."
+    said = ", ".join(f"{name} {word}" for name, word in zip(columns[1:], alone))
+    said = f" By method (post hoc): {said}." * (len({*alone}) > 1) + f" Other settings could change this. {elsewhere}".rstrip()
+    caption = f"Each method beside each baseline on {seeds} fresh seeds. Better, worse: the 95 % interval of the difference, paired by seed,"
+    caption += " lies on one side of zero. In brackets: the range of mean differences (+: better)."
     m = len(first.contrasts), len(domain)
     table = Table(pd.DataFrame(lines, columns=columns), caption)
-    answer = f"**The main claim is {first.word}.**{said}"
-    return answer, table, MEANS.format(*(f"{100 - 5 / n:.2f} %" for n in m), *m)
+    return f"**The main claim is {first.word}.**{said}", table, MEANS.format(*(f"{100 - 5 / n:.2f} %" for n in m), *m)
 
 
 def judged_on(rows: pd.DataFrame, number: int = 1, preset: str = "paper") -> Verdict:
@@ -235,10 +232,12 @@ def judged_on(rows: pd.DataFrame, number: int = 1, preset: str = "paper") -> Ver
 
 
 def swapped(rows: pd.DataFrame, preset: str = "paper") -> list[Contrast]:
-    """Claim 1's comparisons of a method with these rows of its own in the place of its frozen configuration's."""
-    (method,), frozen = set(rows.method), Evidence(preset).at(SIGMA)
-    verdict = judged_on(pd.concat([frozen[frozen.method != method], rows]), preset=preset)
-    return [c for c in verdict.contrasts if f": {title(method)} " in c.label]
+    """Claim 1's comparisons of a proposed method with these rows of its own in the place of its frozen configuration's."""
+    methods, frozen = [*rows.method.unique()], Evidence(preset).at(SIGMA)
+    if len(methods) != 1 or methods[0] not in PROPOSED:
+        raise ValueError(f"rows of one of {', '.join(PROPOSED)} are needed, got {', '.join(methods) or 'none'}.")
+    verdict = judged_on(pd.concat([frozen[frozen.method != methods[0]], rows]), preset=preset)
+    return [c for c in verdict.contrasts if f": {title(methods[0])} " in c.label]
 
 
 def second_study(preset: str = "paper") -> tuple[Verdict, ...]:
@@ -250,17 +249,18 @@ def second_study(preset: str = "paper") -> tuple[Verdict, ...]:
 
 def other_settings(preset: str = "paper") -> str:
     """What becomes of claim 1 with `EVERYWHERE`: in the second study; before that is there, on ten fresh seeds of the first; empty before both."""
+    taken = Evidence(preset)
     if again := second_study(preset):
-        seeds = min(c.interval.n for c in again[0].contrasts)
-        return f"In a second study, with {EVERYWHERE} and {seeds} other seeds, {second_said(again)}."
-    changed, taken = Evidence(preset, EVERYWHERE), Evidence(preset).fresh
-    other = judged(1, changed)
-    if other.word == NOT_YET:
+        n, agrees = min(c.interval.n for c in again[0].contrasts), again[0].word == judged(1, taken).word
+        chosen = f"with {EVERYWHERE} (chosen after its leads had been seen) and {n} other seeds"
+        return f"A second study, {chosen}, {'agrees' if agrees else 'differs'}: {second_said(again)}."
+    changed = Evidence(preset, EVERYWHERE)
+    same = judged_on(taken.fresh[taken.fresh.seed.isin(set(changed.fresh.seed))], preset=preset)
+    if NOT_YET in ((other := judged(1, changed)).word, same.word):
         return ""
-    same = judged_on(taken[taken.seed.isin(set(changed.fresh.seed))], preset=preset)
-    fors = [sum(c.state == "for" for c in verdict.contrasts) for verdict in (other, same)]
-    n, m, plain = other.contrasts[0].interval.n, len(other.contrasts), Protocol().dropout
-    return f"With {EVERYWHERE}, on {n} of the seeds, {fors[0]} of {m} comparisons are for it; with {plain:g} on these seeds {fors[1]} (exploratory)."
+    n, plain = other.contrasts[0].interval.n, Protocol().dropout
+    why = "we tried this rate because its leads came near the reported ones, and selected no hyperparameter again"
+    return f"With {EVERYWHERE}, on {n} of the seeds, the comparisons are {other.counts}; with {plain:g} on these seeds {same.counts} (exploratory: {why})."
 
 
 def second_said(again: Sequence[Verdict], preset: str = "paper") -> str:

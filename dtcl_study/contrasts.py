@@ -90,7 +90,7 @@ def low_temperatures(e: Evidence) -> Differences:
         table = e.by_configuration(method, ID)
         rank = pd.Series(table.index.get_level_values("tau_alpha")).rank(method="dense").to_numpy()
         slope = {seed: -_slope(rank, values) for seed, values in table.items()}
-        yield f"Test-ID: minus the slope on the rank of tau_alpha, {title(method)}", pd.Series(slope, dtype=float)
+        yield f"Test-ID: gain for each step down in tau_alpha, {title(method)}", pd.Series(slope, dtype=float)
     yield from (_shortfall(e, method) for method in PROPOSED)
 
 
@@ -174,7 +174,7 @@ def gradient(e: Evidence) -> Differences:
         expected = (by_cosine - (by_cosine * cosine).sum(-1, keepdim=True) * cosine) / length
         error = ((by_autograd - expected).abs().max() / expected.abs().max()).item()
         found[seed] = -math.log10(max(error, 1e-16)) - 9
-    yield "digits to which autograd and the formula agree, minus 9", pd.Series(found)
+    yield "digits to which automatic differentiation and the formula agree, less nine", pd.Series(found)
 
 
 def weight_outside(e: Evidence) -> Differences:
@@ -182,7 +182,9 @@ def weight_outside(e: Evidence) -> Differences:
     for at in PAPER_SELECTS.values():
         alpha, beta = at["tau_alpha"], at["tau_beta"]
         values = {seed: inside / 2 - outside for seed in range(20) for inside, outside in [gradient_changes(seed, alpha, beta)]}
-        label = f"half the gradient's change by the temperature, minus all of that by the weight: tau_alpha {alpha:g}, tau_beta {beta:g}"
+        label = (
+            f"half of the temperature's effect on the gradient, less the weight's effect: tau_alpha {alpha:g}, tau_beta {beta:g}"
+        )
         yield label, pd.Series(values)
 
 

@@ -5,6 +5,8 @@ Domains, labels and ids may have any integer type; the losses turn them into int
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +14,17 @@ import torch
 from torch import Tensor
 
 INTEGERS = tuple(getattr(torch, f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64))
+
+
+OUR_SIDE = ("dtcl_core", "torch", "pytorch_metric_learning")
+
+
+def warn(message: str) -> None:
+    """Warn at the line outside of these packages that called a loss; Python shows a warning once a line."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OUR_SIDE:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
 
 
 def outside_vmap(function: Callable[..., Any], *args: Any) -> Any:

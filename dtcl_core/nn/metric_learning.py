@@ -124,6 +124,7 @@ class DomainWeightedLoss(Weighed, BaseMetricLossFunction):
             ValueError: for labels or domains that are missing, domains out of range or of another number, values that are not
                 finite, or a temperature that is not positive.
         """
+        set_before, self.domains = self.domains, None
         if labels is None or (ref_emb is not None and ref_labels is None):
             raise ValueError("labels are needed, and ref_labels with ref_emb.")
         if self.packed and domains is not None:
@@ -132,13 +133,13 @@ class DomainWeightedLoss(Weighed, BaseMetricLossFunction):
             labels, domains = without_domains(labels, self.weigher.num_domains)
             if ref_labels is not None:
                 ref_labels, ref_domains = without_domains(ref_labels, self.weigher.num_domains)
-        elif domains is None and self.domains is not None:  # a wrapper may have put several views after each other
-            views, rest = divmod(len(embeddings), max(len(self.domains), 1))
-            if rest or not views:
-                raise ValueError(f"loss.domains has {len(self.domains)} domains, which do not fit {len(embeddings)} embeddings.")
-            domains = self.domains.repeat(views)
-            ref_domains = self.domains if ref_emb is not None else None
-        self.domains = None
+        elif domains is None and set_before is not None:  # SelfSupervisedLoss puts two views after each other
+            check_integers("loss.domains", set_before, (getattr(set_before, "numel", int)(),))
+            views, rest = divmod(len(embeddings), max(len(set_before), 1))
+            if rest or views not in (1, 2):
+                raise ValueError(f"loss.domains has {len(set_before)} domains, which do not fit {len(embeddings)} embeddings.")
+            domains = set_before.repeat(views)
+            ref_domains = set_before if ref_emb is not None else None
         if domains is None and self.weigher.needs_domains:
             raise ValueError(
                 "domains are needed: call loss(z, labels, domains=domains), or set loss.domains if a wrapper makes the call."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import typing
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,7 @@ from ..discriminator import features as seen_of
 from . import fitting
 from . import gather as processes
 from .candidates import Anchors, Candidates, Temperatures
-from .inputs import outside_vmap, widened
+from .inputs import outside_vmap, warn, widened
 from .settings import Setting, Tunable
 
 
@@ -75,14 +74,16 @@ class Weigher(Tunable):
         """The present values of the settings; see `settings.Tunable.now`. With `validate` it warns of a tau_alpha below tau_min."""
         tau_beta, tau_min = (self.now(name, like, validate) for name in ("tau_beta", "tau_min"))
         if validate and not torch.compiler.is_compiling():
-            low = torch.as_tensor(tau_alpha).detach() < torch.as_tensor(tau_min).detach() * (1 - 1e-6)
-            if outside_vmap(bool, low.any()):
+            if isinstance(tau_alpha, Tensor) or isinstance(tau_min, Tensor):
+                alpha, floor = (torch.as_tensor(tau, device=like.device).detach() for tau in (tau_alpha, tau_min))
+                low = outside_vmap(bool, (alpha < 0.99 * floor).any())
+            else:
+                low = tau_alpha < 0.99 * tau_min  # bfloat16 rounds by 0.4 %
+            if low:
                 why = (
                     "negatives never get so low a temperature as positives, and the loss may fall to zero while little is learned"
                 )
-                warnings.warn(
-                    f"tau_alpha is below tau_min: {why}. Lower tau_min, or bound a learned tau_alpha by it.", stacklevel=9
-                )
+                warn(f"tau_alpha is below tau_min: {why}. Lower tau_min, or bound a learned tau_alpha by it.")
         return Temperatures(tau_alpha, tau_beta, tau_min, self.num_domains)
 
     def discriminator_for(self, z: Tensor, domains: Tensor | None, gather: bool, validate: bool) -> HasPosterior:
@@ -104,7 +105,7 @@ class Weigher(Tunable):
         single = domains.amax(-1) <= domains.masked_fill(domains < 0, self.num_domains).amin(-1)
         if validate and not compiled and bool(single.any()):
             message = "a batch holds no two known domains: no discriminator can be fitted, and its weights are w_ij = 1 / N_D."
-            warnings.warn(message, stacklevel=6)  # the call of the loss; Python shows it once
+            warn(message)
         weight, bias = weight.masked_fill(single[..., None, None], 0.0), bias.masked_fill(single[..., None], 0.0)
         return Fitted(logistic.LogisticModel(weight, bias), self.features)
 

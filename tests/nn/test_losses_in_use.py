@@ -190,10 +190,17 @@ def test_a_temperature_below_the_floor_is_told(batch):
         with pytest.warns(UserWarning, match="tau_alpha is below tau_min") as told:
             loss_fn(z0, z1, domains)
         assert told[0].filename == __file__
+        loss_fn.register_forward_hook(lambda *_: None)
+        with pytest.warns(UserWarning, match="tau_alpha is below tau_min") as told:
+            loss_fn(z0, z1, domains)
+        assert told[0].filename == __file__, "hooks put frames of torch between"
+    learned, halves = LearnedTemperature(0.06), [torch.tensor(0.05, dtype=kind) for kind in (torch.float16, torch.bfloat16)]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for tau in (0.05, torch.tensor(0.05), LearnedTemperature(0.06)):
+        for tau in (0.05, torch.tensor(0.05), learned, *halves, *map(nn.Parameter, halves)):
             DomainWeightedInfoNCELoss(tau, 0.3, num_domains=D)(z0, z1, domains)
+        with torch.device("meta"):  # numbers need no device
+            DomainWeightedInfoNCELoss(0.1, 0.3, num_domains=D, validate=True).weigher.temperatures(0.1, z0)
 
 
 def test_a_setting_that_a_loss_lacks_is_answered_by_those_it_has():

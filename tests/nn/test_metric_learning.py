@@ -152,9 +152,21 @@ def test_self_supervision_takes_the_domains_that_are_set(batch):
     loss_fn.domains = domains.repeat(3)
     with pytest.raises(ValueError, match=f"loss.domains has {3 * N} domains, which do not fit {2 * N} embeddings"):
         wrapped(z[:N], z[N:])
+    with pytest.raises(ValueError, match="domains are needed"):
+        wrapped(z[:N], z[N:])  # a call that fails takes them along
+    for wrong, why in (
+        (domains[:1], "has 1 domains, which"),
+        (domains.tolist(), "must be a tensor of integers, got list"),
+        (domains[0], r"must be integers \[1\]"),
+        (domains.float(), "must be integers"),
+    ):
+        loss_fn.domains = wrong
+        with pytest.raises(ValueError, match=f"loss.domains {why}"):
+            wrapped(z[:N], z[N:])
     loss_fn.domains = domains * 0
-    with pytest.warns(UserWarning, match="holds no two known domains"):
+    with pytest.warns(UserWarning, match="holds no two known domains") as told:
         wrapped(z[:N], z[N:])
+    assert told[0].filename == __file__
     loss_fn.domains = domains
     expected = DomainWeightedInfoNCELoss(0.2, 0.3, num_domains=D)(z[:N], z[N:], domains)
     torch.testing.assert_close(SelfSupervisedLoss(loss_fn, symmetric=False)(z[:N], z[N:]), expected)

@@ -95,6 +95,23 @@ def test_swapped_rows_take_the_place_of_the_frozen_ones(tmp_path, monkeypatch):
     assert len(frozen) == 8 and claims.swapped(mine) == frozen
     for before, now in zip(frozen, claims.swapped(mine.assign(test_id=mine.test_id + 0.01)), strict=True):
         assert now.interval.mean - before.interval.mean == pytest.approx(0.01 if before.label.startswith("Test-ID") else 0)
+    for wrong in (mine[:0], Evidence().at(50).query("method in ('standard', 'mmd')"), Evidence().at(50).query("method == 'mmd'")):
+        with pytest.raises(ValueError, match="rows of one of dw_negatives, dw_pairs are needed, got"):
+            claims.swapped(wrong)
+
+
+def test_nothing_is_said_of_dropout_025_before_its_rows_and_those_beside_them_are_whole(tmp_path, monkeypatch):
+    whole_study.settled(monkeypatch.setattr)
+    monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
+    changed = [run for run in REGISTRY["choices"].runs("paper") if run.protocol.dropout == 0.25]
+    *most, last = [run for run in REGISTRY["fresh"].runs("paper", sigma=50) if run.discriminator != "batch"]
+    (store := Store(tmp_path)).add([whole_study.row(run) for run in changed])
+    assert not claims.other_settings()
+    store.add([whole_study.row(run) for run in most])
+    assert not claims.other_settings(), "one run with dropout 0.1 is missing"
+    store.add([whole_study.row(last)])
+    found = re.findall(r"(\d+) for, (\d+) open, (\d+) against", claims.other_settings())
+    assert [sum(map(int, counts)) for counts in found] == [16, 16] and "on 10 of the seeds" in claims.other_settings()
 
 
 def test_the_second_study_has_a_verdict_once_all_its_seeds_are_there(tmp_path, monkeypatch):

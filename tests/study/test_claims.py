@@ -66,34 +66,36 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
 
     said, table, means = claims.headline(*(claims.judged(number, MadeUp(papers)) for number in (1, 2)))
     assert said.startswith("**The main claim is confirmed.** Other settings could change this.")
-    assert table.caption.startswith("Comparisons with baselines on 20 fresh seeds; ")
-    assert list(table.frame) == ["measure", "verdict", "DW Negatives", "DW Pairs"]
+    assert table.caption.startswith("Each method beside each baseline on 20 fresh seeds. ")
+    assert list(table.frame) == ["measure", "DW Negatives", "DW Pairs", "verdict"]
     assert [[cell.partition(" (")[0] for cell in line] for line in table.frame.to_numpy()] == [
-        ["unseen colour", "confirmed", *["4 for"] * 2],
-        ["training colours", "confirmed", *["4 for"] * 2],
-        ["hiding the colour", "confirmed", *["3 for"] * 2],
+        ["unseen colour", *["better than 4"] * 2, "confirmed"],
+        ["training colours", *["better than 4"] * 2, "confirmed"],
+        ["hiding the colour", *["better than 3"] * 2, "confirmed"],
     ]
-    assert "if its 99.69 % interval lies wholly against" in means
-    assert "(hiding the colour: 99.17 %)" in means and "correct for 16 comparisons of accuracies or 6 of hiding" in means
+    assert "even by a wider interval (99.69 %; hiding the colour: 99.17 %)" in means
+    assert "correct for 16 comparisons of accuracies or 6 of hiding" in means
     verdict = claims.judged(1, MadeUp(partly))
     ood = [c.state for c in verdict.contrasts if c.label.startswith("Test-OOD")]
     assert 4 <= ood.count("for") < 8 and {c.state for c in verdict.contrasts if c.label.startswith("Test-ID")} == {"for"}
     said, found, _ = claims.headline(verdict, claims.judged(2, MadeUp(partly)))
     word = "not confirmed" if "against" in ood else "partly confirmed"
-    counts = [(part.count("for"), part.count("against")) for part in (ood[:4], ood[4:])]
-    told = [claims.counted(part) for part in (verdict.contrasts[:4], verdict.contrasts[4:8])]
-    assert all(text.startswith(f"{won} for") for text, (won, _) in zip(told, counts) if won)
+    told = [claims.sides(part) for part in (verdict.contrasts[:4], verdict.contrasts[4:8])]
+    for text, won in zip(told, (ood[:4].count("for"), ood[4:].count("for"))):
+        assert text.startswith(f"better than {won}") if won else "better" not in text
     alone = claims.by_the_rule([c for c in verdict.contrasts if ": Domain-Weighted Negatives " in c.label])
     assert f"claim is {word}.** By method (post hoc): DW Negatives {alone}, DW Pairs confirmed." in said
-    means = [[c.interval.mean for c in part] for part in (verdict.contrasts[:4], verdict.contrasts[4:8])]
-    told = [f"{text} ({min(some):+.3f} to {max(some):+.3f})" for text, some in zip(told, means)]
-    assert found.frame.iloc[0].tolist() == ["unseen colour", word, *told]
+    assert found.frame.iloc[0].tolist() == ["unseen colour", *told, word]
     assert found.frame.iloc[1:].equals(table.frame.iloc[1:])
 
 
-def test_alike_comparisons_count_as_open():
-    pairs = [("a", series(0.1)), ("b", series(-0.1)), ("c", series(-0.005, 0.01)), ("d", series(0.0))]
-    assert claims.counted(claims.states(pairs, m=10**6)) == "1 for, 2 open, 1 against"
+def test_sides_tell_every_interval_that_is_clear_of_zero_even_where_the_verdict_is_open():
+    pairs = [("a", series(0.1)), ("b", series(-0.1)), ("c", series(-0.001, 0.02)), ("d", series(-0.2))]
+    compared = claims.states(pairs, m=10**6)
+    assert claims.sides(compared) == "better than 1, no clear difference from 1, worse than 2 (-0.200 to +0.100)"
+    assert claims.sides(compared[:1]) == "better than 1 (+0.100 to +0.100)"
+    slight = claims.states([("e", series(-0.02, 0.02))] * 2, m=10**12)
+    assert {c.state for c in slight} == {"open"} and claims.sides(slight) == "worse than 2 (-0.020 to -0.020)"
 
 
 @pytest.mark.parametrize("number", FRESH)
@@ -142,11 +144,8 @@ def test_a_claim_that_one_comparison_decides_is_known_to_fail_before_it_is_judge
 
     upside_down = lambda run, fraction, metric: 1 - papers(run, fraction, metric)
     word, counts = (five := claims.judged(5, Part(upside_down))).word, five.counts
-    assert word == claims.NOT_YET and five.brief == "not judged yet: will not be confirmed"
-    assert (
-        counts
-        == "waits for fresh seeds that are not trained yet; it will not be confirmed: 12 of 36 comparisons already against it"
-    )
+    assert word == claims.NOT_YET and five.brief == "not judged yet: can no longer be confirmed" and five.lost == 12
+    assert counts == "waits for fresh seeds that are not trained yet; 12 of 36 comparisons are against it already"
     assert claims.judged(5, Part(papers)).brief == claims.NOT_YET
     assert claims.judged(9, MadeUp(upside_down)).brief.startswith("confirmed: ")
 

@@ -134,34 +134,24 @@ def test_rows_of_two_configurations_are_refused():
         tables.table_1(rows)
 
 
-@pytest.mark.parametrize(("proposed", "word"), [(0.9, "leads"), (0.5, "trails"), (0.7, "open")])
-def test_leads_are_over_every_baseline(proposed, word):
+@pytest.mark.parametrize(
+    ("proposed", "said"), [(0.9, "better than 4 (+0."), (0.5, "worse than 4 (-0."), (0.7, "no clear difference from 4 ")]
+)
+def test_leads_are_over_every_baseline(proposed, said):
     rng = np.random.default_rng(0)
     rows = selected(12, lambda run, f, m: (proposed if run.method.startswith("dw") else 0.7) + 0.01 * rng.normal())
     found = tables.leads(rows[rows.label_fraction == 0.01])
-    assert set(found.verdict) == {word} and len(found) == 4
+    assert len(found) == 4 and found["beside the four baselines"].str.startswith(said).all()
     assert tables.leads(selected(1)[selected(1).label_fraction == 0.01]).empty, "one seed has no interval"
 
 
-def test_the_least_of_four_upper_limits_is_told():
+def test_the_smallest_lead_is_the_one_over_the_highest_baseline():
     rng = np.random.default_rng(1)
-    level = {"standard": 0.6, "same_domain": 0.65, "mmd": 0.69, "dann": 0.5}
-    rows = selected(12, lambda run, f, m: level.get(run.method, 0.7) + 0.01 * rng.normal()).query("label_fraction == 0.01")
-    line = tables.leads(rows).query("accuracy == 'Test-ID'").iloc[0]
-    assert "CL with MMD Penalty" in line["smallest lead"] and float(line["smallest upper limit"]) < 0.05
-
-
-@pytest.mark.parametrize(("errors", "word"), [(3.0, "open"), (3.8, "trails")])
-def test_one_baseline_above_is_enough_to_trail_if_it_is_clear_among_sixteen(errors, word):
-    noise = np.random.default_rng(0).normal(size=20)
-    noise = (noise - noise.mean()) / noise.std(ddof=1) - errors / np.sqrt(20)  # its mean lies so many standard errors below zero
-
-    def accuracy(run, fraction, metric):
-        proposed = run.method.startswith("dw")
-        return 0.7 + 0.01 * noise[run.seed] if proposed else 0.7 if run.method == "mmd" else 0.6
-
-    found = tables.leads(selected(20, accuracy).query("label_fraction == 0.01"))
-    assert set(found.verdict) == {word} and all("CL with MMD Penalty" in lead for lead in found["smallest lead"])
+    level = {"standard": 0.6, "same_domain": 0.65, "mmd": 0.72, "dann": 0.5}
+    rows = selected(12, lambda run, f, m: level.get(run.method, 0.7) + 0.001 * rng.normal()).query("label_fraction == 0.01")
+    for line in tables.leads(rows).to_dict("records"):
+        assert line["beside the four baselines"].startswith("better than 3, worse than 1 (-0.0")
+        assert line["smallest lead"].startswith("-0.02") and line["smallest lead"].endswith(", CL with MMD Penalty")
 
 
 def test_a_table_is_plain_text_and_html():
