@@ -28,7 +28,7 @@ from dtcl_core.encoder import Encoder
 from dtcl_core.results import Store
 from dtcl_study import chapter as notebook
 from dtcl_study import claims, embeddings
-from dtcl_study.experiments import EVERYWHERE, REGISTRY
+from dtcl_study.experiments import REGISTRY
 from dtcl_study.study import Study
 
 ROOT = Path(__file__).resolve().parents[2]
