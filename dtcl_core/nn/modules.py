@@ -268,11 +268,11 @@ class DomainWeightedInfoNCELoss(_TwoViews):
             `InfoNCELoss`, unless tau_min is above tau_alpha. If tau_beta (1 - 1 / N_D) exceeds tau_alpha - tau_min, tau_min is
             the temperature of pairs that surely share a domain.
         num_domains: N_D, how many domains occur in training, at least 2; they are 0 ... N_D - 1. Too large a number is not noticed, and
-            lowers all temperatures.
+            lowers temperatures.
         weighting: "negatives" takes the anchor's domain as known, "pairs" takes neither domain as known; see
             `discriminator.same_domain_probability`.
         tau_min: lower bound of negatives' temperatures, > 0; the default, 0.05, is that of the book's runs. Below it a tau_alpha makes
-            no sense: a call then warns.
+            no sense: a call then warns, if it is not compiled and `validate` is true.
         discriminator: an object with `predict_proba`, such as a `LinearDiscriminator`; fit it to all embeddings once an epoch
             ("global"). With `gather` it must be the same on all processes. One of your own is given embeddings detached, not
             scaled to length 1. An `nn.Module` becomes a part of the loss: ``loss.train()`` and ``loss.parameters()`` reach it.

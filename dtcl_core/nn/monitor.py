@@ -37,8 +37,9 @@ class Seen:
         Returns:
             tau_within and tau_across: mean temperature of negatives of the anchor's domain, and of other domains. clipped:
             the fraction of negatives whose temperature is tau_min. discriminator_accuracy: the fraction of candidates whose
-            domain is predicted correctly, without those for which all domains are equally likely; one that was fitted on this batch is above chance even where embeddings hold no domain, by much
-            where k is not small beside N. NaN where nothing can be averaged, such as where no domain is known.
+            domain is predicted correctly, without those for which all domains are equally likely; one that was fitted on this
+            batch is above chance even where embeddings hold no domain, by much where k is not small beside N. NaN where
+            nothing can be averaged, such as where no domain is known.
         """
         candidates = self.candidates
         sums = torch.zeros(6, dtype=torch.float64, device=candidates.z.device)
