@@ -136,10 +136,13 @@ def projector_heads(e: Evidence) -> Differences:
     rows = whole[whole.label_fraction == 0.1]
     plain = rows[rows.projector.isna()]
     for metric in (ID, OOD):
-        for kind in ("linear", "mlp"):
+        for kind, name in (("linear", "a linear head"), ("mlp", "an MLP head")):
             for k in (4, 8, 16):
                 one = by_seed(rows, metric, projector=kind, projector_dim=k)
-                yield f"{SHORT[metric]}: no head over {kind} head of {k}, 10 % of labels", difference(by_seed(plain, metric), one)
+                yield (
+                    f"{SHORT[metric]}: no head over {name} of {k} dimensions, 10 % of labels",
+                    difference(by_seed(plain, metric), one),
+                )
     few = whole[whole.label_fraction == 0.01]  # as everywhere, the domain's probe is the one on the labelled 1 %
     for kind in ("linear", "mlp"):
         table = few[few.projector == kind].pivot(index="seed", columns="projector_dim", values=DOMAIN)
