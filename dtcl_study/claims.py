@@ -54,9 +54,7 @@ class Verdict:
     @property
     def said(self) -> str:
         """Whether the claim is true, in a word for a page."""
-        return {"confirmed": "Yes", "partly confirmed": "Partly", "not confirmed": "No", "open": "Open"}.get(
-            self.word, self.word.capitalize()
-        )
+        return {"confirmed": "Yes", "partly confirmed": "Partly", "not confirmed": "No"}.get(self.word, self.word.capitalize())
 
     @property
     def counts(self) -> str:
@@ -71,11 +69,8 @@ class Verdict:
     @property
     def brief(self) -> str:
         """For tables, such as "confirmed: 6 for, 0 open, 0 against"; before the claim is judged the word, and whether it can only fail."""
-        return (
-            f"{self.word}: {self.counts}"
-            if self.word != NOT_YET
-            else self.word + ": can no longer be confirmed" * (self.lost > 0)
-        )
+        told = self.counts if self.word != NOT_YET else "can no longer be confirmed" * (self.lost > 0)
+        return f"{self.word}: {told}" if told else self.word
 
 
 def states(found: Iterable[tuple[str, pd.Series]], decides: bool = True, m: int | None = None) -> list[Contrast]:
@@ -196,6 +191,9 @@ def judged(number: int, evidence: Evidence | None = None) -> Verdict:
 MAIN, MEANS = (resources.files("dtcl_study") / "headline.md").read_text(encoding="utf-8").rstrip().split("\n\n", 1)
 
 
+SIDES = "Better, worse: the 95 % interval of the paired difference lies on one side of zero. In brackets: the range of mean differences."
+
+
 def sides(contrasts: Sequence[Contrast]) -> str:
     """On which side of zero 95 % intervals lie, and the range of means, such as "worse than 4 (-0.057 to -0.035)"."""
     ends = [(c.interval.low > 0) - (c.interval.high < 0) for c in contrasts]
@@ -223,8 +221,7 @@ def headline(first: Verdict, second: Verdict, elsewhere: str = "") -> tuple[str,
     alone = [by_the_rule([c for c in first.contrasts if f": {method} " in c.label]) for method in methods]
     said = ", ".join(f"{name} {word}" for name, word in zip(columns[1:], alone))
     said = f" By method (post hoc): {said}." * (len({*alone}) > 1) + f" Other settings could change this. {elsewhere}".rstrip()
-    caption = f"Each method beside each baseline on {seeds} fresh seeds. Better, worse: the 95 % interval of the difference, paired by seed,"
-    caption += " lies on one side of zero. In brackets: the range of mean differences (+: better)."
+    caption = f"Each method beside each baseline on {seeds} fresh seeds. {SIDES}"
     return f"**The main claim is {first.word}.**{said}", Table(pd.DataFrame(lines, columns=columns), caption), MEANS
 
 

@@ -138,11 +138,8 @@ def projector_heads(e: Evidence) -> Differences:
     for metric in (ID, OOD):
         for kind, name in (("linear", "a linear head"), ("mlp", "an MLP head")):
             for k in (4, 8, 16):
-                one = by_seed(rows, metric, projector=kind, projector_dim=k)
-                yield (
-                    f"{SHORT[metric]}: no head over {name} of {k} dimensions, 10 % of labels",
-                    difference(by_seed(plain, metric), one),
-                )
+                beside = difference(by_seed(plain, metric), by_seed(rows, metric, projector=kind, projector_dim=k))
+                yield f"{SHORT[metric]}: no head over {name} of {k} dimensions, 10 % of labels", beside
     few = whole[whole.label_fraction == 0.01]  # as everywhere, the domain's probe is the one on the labelled 1 %
     for kind in ("linear", "mlp"):
         table = few[few.projector == kind].pivot(index="seed", columns="projector_dim", values=DOMAIN)
