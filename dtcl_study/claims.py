@@ -203,9 +203,10 @@ def sides(contrasts: Sequence[Contrast]) -> str:
 
 
 def tally(contrasts: Sequence[Contrast]) -> str:
-    """Such as "better in 13 of 16 comparisons and worse in 0", by 95 % intervals."""
+    """Such as "better in 13 of 16 comparisons", with how many are worse, if any, by 95 % intervals."""
     found = [c.interval for c in contrasts if c.decides]
-    return f"better in {sum(i.low > 0 for i in found)} of {len(found)} comparisons and worse in {sum(i.high < 0 for i in found)}"
+    better, worse = sum(i.low > 0 for i in found), sum(i.high < 0 for i in found)
+    return f"better in {better} of {len(found)} comparisons" + f" and worse in {worse}" * (worse > 0)
 
 
 def headline(first: Verdict, second: Verdict, elsewhere: str = "") -> tuple[str, Table, str]:
@@ -260,7 +261,7 @@ def other_settings(preset: str = "paper") -> str:
     if NOT_YET in ((other := judged(1, changed)).word, same.word):
         return ""
     n, plain = other.contrasts[0].interval.n, Protocol().dropout
-    why = "we tried this rate because its leads came near the reported ones, and selected no hyperparameter again"
+    why = "we tried this rate because its leads came near the reported ones, and kept the hyperparameters"
     with_it = f"With {EVERYWHERE}, on {n} of the seeds, the two methods are {tally(other.contrasts)}"
     return f"{with_it}; with {plain:g} on these seeds {tally(same.contrasts)} (exploratory: {why})."
 
