@@ -196,7 +196,7 @@ def accuracy_texts(rows: pd.DataFrame) -> list[str]:
 def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIGMA) -> Twin:
     """Table 1: seven methods by three accuracies; rows of selected configurations."""
     where = {"label_fraction": label_fraction, "sigma": sigma}
-    heads = {OOD: "Unseen colour (Test-OOD)", ID: "Training colours (Test-ID)", DOMAIN: "Colour recovered (D-Test-ID, best 0.5)"}
+    heads = {OOD: "Unseen colour (Test-OOD)", ID: "Training colours (Test-ID)", DOMAIN: "Colour found (D-Test-ID, chance 0.5)"}
     columns = [Column(SHORT[metric], metric, where, heads[metric]) for metric in ACCURACIES]
     methods = [m for m in METHODS if m in set(rows.method)] if len(rows) else METHODS
     paper = reported.main_comparison(sigma, label_fraction)

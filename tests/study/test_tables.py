@@ -55,7 +55,7 @@ def test_the_best_is_bold_and_the_oracle_is_aside():
     assert [m for m in table.frame["method"] if m[-2:] in (" *", " †")] == [
         "Domain-Weighted Negatives *", "Domain-Weighted Pairs *", "Standard CL w/ Color Jitter †"
     ]  # fmt: skip
-    told = "Colour recovered (D-Test-ID, best 0.5)"
+    told = "Colour found (D-Test-ID, chance 0.5)"
     place = lambda line, column: (names[line // 2], "reported" if line % 2 == 0 else "measured", column)
     bold, second = ({place(*where) for where, mark in table.marked.items() if mark == wanted} for wanted in "bu")
     assert ("Domain-Weighted Pairs", "measured", "Unseen colour (Test-OOD)") in bold
@@ -135,7 +135,8 @@ def test_rows_of_two_configurations_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("proposed", "said"), [(0.9, "better than 4 (+0."), (0.5, "worse than 4 (-0."), (0.7, "no clear difference from 4 ")]
+    ("proposed", "said"),
+    [(0.9, "better than all 4 (+0."), (0.5, "worse than all 4 (-0."), (0.7, "no clear difference from any of 4 ")],
 )
 def test_leads_are_over_every_baseline(proposed, said):
     rng = np.random.default_rng(0)
