@@ -90,7 +90,7 @@ def low_temperatures(e: Evidence) -> Differences:
         table = e.by_configuration(method, ID)
         rank = pd.Series(table.index.get_level_values("tau_alpha")).rank(method="dense").to_numpy()
         slope = {seed: -_slope(rank, values) for seed, values in table.items()}
-        yield f"Test-ID: gain for each step down in tau_alpha, {title(method)}", pd.Series(slope, dtype=float)
+        yield f"Test-ID: mean gain per step down in tau_alpha (slope), {title(method)}", pd.Series(slope, dtype=float)
     yield from (_shortfall(e, method) for method in PROPOSED)
 
 

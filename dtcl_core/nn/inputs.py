@@ -22,7 +22,7 @@ OUR_SIDE = ("dtcl_core", "torch", "pytorch_metric_learning")
 def warn(message: str) -> None:
     """Warn at the line outside of these packages that called a loss; Python shows a warning once a line."""
     frame, level = sys._getframe(), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in OUR_SIDE:
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] in OUR_SIDE:
         frame, level = frame.f_back, level + 1
     warnings.warn(message, stacklevel=level)
 
