@@ -127,7 +127,7 @@ class DomainWeightedLoss(Weighed, BaseMetricLossFunction):
         set_before, self.domains = self.domains, None
         if labels is None or (ref_emb is not None and ref_labels is None):
             raise ValueError("labels are needed, and ref_labels with ref_emb.")
-        if self.packed and domains is not None:
+        if self.packed and not (domains is None and set_before is None):
             raise ValueError("packed=True: the labels carry the domains, so domains cannot be given beside them.")
         if self.packed:
             labels, domains = without_domains(labels, self.weigher.num_domains)

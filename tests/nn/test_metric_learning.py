@@ -172,6 +172,13 @@ def test_self_supervision_takes_the_domains_that_are_set(batch):
     torch.testing.assert_close(SelfSupervisedLoss(loss_fn, symmetric=False)(z[:N], z[N:]), expected)
 
 
+def test_domains_that_are_set_beside_packed_labels_are_refused(batch):
+    z, labels, domains = batch
+    (loss_fn := loss_of(packed=True)).domains = domains
+    with pytest.raises(ValueError, match="packed=True: the labels carry the domains"):
+        loss_fn(z, with_domains(labels, domains, D))
+
+
 def test_mistakes_are_answered_by_one_sentence(batch):
     z, labels, domains = batch
     for call, message in (
