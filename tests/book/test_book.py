@@ -255,7 +255,7 @@ def test_the_answer_of_table_1_stands_above_its_own_rows_alone(parameters, told,
 def test_table_2_is_shown_for_other_seeds_too(whole_store, tmp_path, monkeypatch):
     whole_study.settled(monkeypatch.setattr)
     printed, _ = perform(ROOT / "book/label_fractions.ipynb", tmp_path, monkeypatch, results=whole_store, seeds=2)
-    assert "mean over 2 seeds" in printed and "less the four baselines' mean" in printed
+    assert "mean over 2 seeds" in printed and "over the four baselines' mean" in printed
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda p: p.stem)
