@@ -1,6 +1,7 @@
 """The examples run as typed, on a few images."""
 
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -37,7 +38,8 @@ def test_a_folder_of_images_is_trained_on(tmp_path):
     assert float(figures["tau_within"]) < float(figures["tau_across"])
 
 
-def test_folders_of_classes_alone_are_not_taken_for_domains(tmp_path):
+def test_folders_of_classes_alone_are_not_taken_for_domains(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     for folder in ("images/0", "many/red/.thumbs", "one/red/0", "one/red/1"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "0.png").touch()
@@ -48,9 +50,10 @@ def test_folders_of_classes_alone_are_not_taken_for_domains(tmp_path):
         ("one",): "training needs images of two domains or more, got 1.",
         ("one", "--batch", "1"): "epochs and size must be at least 1, batch at least 2.",
     }.items():
-        command = [sys.executable, str(EXAMPLES / "train.py"), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-        assert done.returncode == 2 and done.stderr.rstrip().endswith(said)
+        monkeypatch.setattr(sys, "argv", [str(EXAMPLES / "train.py"), *arguments])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        assert ended.value.code == 2 and capsys.readouterr().err.rstrip().endswith(said)
 
 
 def test_the_notebook_runs_without_a_network_where_all_is_installed(tmp_path):

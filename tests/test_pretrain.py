@@ -326,7 +326,7 @@ def plainly():
 def test_every_open_choice_changes_what_is_trained(all_methods, tiny, change, plainly):
     plain = tiny.__dict__ | {"dropout": 0.1, "discriminator_fit": "newton", "discriminator_inputs": "clean"}
     plain |= {"discriminator_mode": "eval", "color_clipping": "clip"}  # whatever the defaults are
-    trained = lambda fields: steps_of([Run.from_dict({**run.to_dict(), "protocol": fields}) for run in all_methods], 2)
+    trained = lambda fields: steps_of([Run.from_dict({**run.to_dict(), "protocol": fields}) for run in all_methods], 1)
     if "weight" not in plainly:
         plainly["weight"] = trained(plain).encoder.weight
     after = trained(plain | change)

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import matplotlib
 import nbformat
-import pandas as pd
 import papermill
 import pytest
 import torch
@@ -29,7 +28,6 @@ from dtcl_core.results import Store
 from dtcl_study import chapter as notebook
 from dtcl_study import claims, embeddings
 from dtcl_study.experiments import REGISTRY
-from dtcl_study.study import Study
 
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = sorted((ROOT / "book").glob("*.ipynb"))
@@ -386,32 +384,6 @@ def test_a_failing_chapter_fails_the_build(tmp_path):
     (tmp_path / "book/_toc.yml").write_text(f"format: jb-book\nroot: chapter\nchapters:\n{pages}")
     done = build()
     assert done.returncode != 0 and "RuntimeError: deliberate" in re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
-
-
-def test_a_figure_says_where_it_comes_from(tmp_path):
-    """Of a chapter that draws from rows, be it folded away."""
-    build = book_of_one_chapter(tmp_path, "import matplotlib.pyplot as plt\n_ = plt.plot([0, 1])")
-    told = {"main_table": [], "label_fractions": ["hide-output"], "temperature": ["hide-input", "hide-output"]}
-    for name, tags in told.items():
-        chapter = nbformat.read(tmp_path / "book/chapter.ipynb", as_version=4)
-        chapter.cells[1].metadata["tags"] = tags
-        chapter.cells.append(nbformat.v4.new_markdown_cell("## Rerun it"))
-        nbformat.write(chapter, tmp_path / f"book/{name}.ipynb")
-    (tmp_path / "book/chapter.ipynb").unlink()
-    others = "".join(f"- file: {name}\n" for name in [*told][1:])
-    (tmp_path / "book/_toc.yml").write_text(f"format: jb-book\nroot: main_table\nchapters:\n{others}")
-    done = build()
-    assert done.returncode == 0, done.stderr
-    for name in told:
-        page = (tmp_path / f"_build/html/{name}.html").read_text()
-        (line,) = re.findall(r'<p class="dtcl-source">(.*?)</p>', page, flags=re.DOTALL)
-        links = re.findall('href="([^"]+)"', line)
-        assert links[1:] == [f"rows/{name}.csv", "#rerun-it"]
-        rows = pd.read_csv(tmp_path / f"_build/html/rows/{name}.csv")
-        shown = [name, "fresh"] if name != "temperature" else [name]
-        assert set(rows.key) == {key for experiment in shown for key in Study(experiment, "paper").frame.key}
-        assert len(rows) == rows.key.nunique() * rows.label_fraction.nunique()
-        assert f'id="{links[0][1:]}"' in page and 'id="rerun-it"' in page and "colab" not in page, "no address, no button"
 
 
 def test_a_built_page_shows_the_rows_of_the_day_and_opens_in_colab_where_it_installs_itself(tmp_path, monkeypatch):

@@ -15,8 +15,11 @@ import warnings
 from html.parser import HTMLParser
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from tornado.websocket import websocket_connect
+
+from dtcl_study.study import Study
 
 ROOT = Path(__file__).resolve().parents[2]
 BROWSER = next((p for n in ("chromium", "chromium-browser", "google-chrome") if (p := shutil.which(n))), None)
@@ -96,6 +99,22 @@ def test_the_paper_is_a_click_away(book, page):
 def test_pages_load_nothing_from_elsewhere(book):
     for path in book.glob("*.html"):
         assert not [src for src in Links(path.read_text()).loaded if re.match(r"(https?:)?//", src)], path.name
+
+
+@pytest.mark.parametrize("name", ["main_table", "choices", "temperature"])  # one of them folds its figure away
+def test_a_figure_says_where_it_comes_from(book, name):
+    page = (book / f"{name}.html").read_text()
+    lines = re.findall(r'<p class="dtcl-source">(.*?)</p>', page, flags=re.DOTALL)
+    assert len(lines) == (6 if name == "temperature" else 1) and 'id="rerun-it"' in page and "colab" not in page, (
+        "no address, no button"
+    )
+    for line in lines:
+        first, *others = re.findall('href="([^"]+)"', line)
+        assert others == [f"rows/{name}.csv", "#rerun-it"] and f'id="{first[1:]}"' in page
+    rows = pd.read_csv(book / f"rows/{name}.csv")
+    shown = [name, "fresh"] if name != "temperature" else [name]
+    assert set(rows.key) == {key for experiment in shown for key in Study(experiment, "paper", quiet=True).frame.key}
+    assert len(rows) == rows.key.nunique() * rows.label_fraction.nunique()
 
 
 class Tab:

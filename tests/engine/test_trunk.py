@@ -342,7 +342,6 @@ CHANGES = [
     {"discriminator_mode": "train"},
     {"discriminator_mode": "train", "discriminator_inputs": "augmented"},
     {"symmetric": True},
-    {"color_clipping": "none"},
 ]
 
 

@@ -203,11 +203,6 @@ def test_a_temperature_below_the_floor_is_told(batch):
             DomainWeightedInfoNCELoss(0.1, 0.3, num_domains=D, validate=True).weigher.temperatures(0.1, z0)
 
 
-def test_a_setting_that_a_loss_lacks_is_answered_by_those_it_has():
-    with pytest.raises(AttributeError, match="DomainWeightedInfoNCELoss has no tau; it has tau_alpha, tau_min, tau_beta."):
-        DomainWeightedInfoNCELoss(0.2, 0.3, num_domains=D).tau = 0.1
-
-
 def test_the_floor_is_that_of_the_books_runs():
     assert DomainWeightedInfoNCELoss(0.2, 0.3, num_domains=D).tau_min == Protocol().tau_min
     assert DomainWeightedSupConLoss(0.2, 0.3, num_domains=D).tau_min == Protocol().tau_min

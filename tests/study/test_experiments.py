@@ -87,13 +87,6 @@ def test_bad_options_are_named(options, message):
         REGISTRY["main_table"].runs(**{"preset": "smoke", **options})
 
 
-def test_no_run_is_listed_twice():
-    for experiment in REGISTRY.values():
-        for preset in PRESETS:
-            runs = experiment.runs(preset)
-            assert len({run.key for run in runs}) == len(runs)
-
-
 @pytest.fixture
 def frozen(tmp_path, monkeypatch):
     """A frozen selection at sigma 50, one elsewhere, and one of batch-level discriminators."""
