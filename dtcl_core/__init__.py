@@ -21,9 +21,9 @@ trained         the core      `data`, `augment` (views), `encoder`, `losses`, `m
 stored          the core      `results` (rows), `traces` (temperatures by epoch), `encoder_files` (trained networks),
                               `files` (written whole or not at all)
 in your project `nn`          the losses as `modules`; `weigher` (which pairs share a domain?), `candidates` (of an
-                              anchor), `settings` (set, learned or scheduled), `queue`, `discriminators`, `fitting` (one on
-                              each batch), `penalties`, `monitor` (figures to log), `caching` and `gather` (large
-                              batches, several processes), `inputs` (checks), `metric_learning` (an adapter)
+                              anchor), `settings` (set, learned or scheduled), `queue`, `discriminators`, `penalties`,
+                              `monitor` (figures to log), `caching` and `gather` (large batches, several processes),
+                              `inputs` (checks), `metric_learning` (an adapter)
 =============== ============= ========================================================================================
 
 Imports run one way: `results` never reaches `pretrain` or `evaluate`, and `nn` needs torch and numpy alone.

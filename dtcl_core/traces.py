@@ -59,12 +59,8 @@ class Trace:
         edges, result = self.edges, np.full((len(share), len(at)), np.nan)
         for epoch, below in enumerate(share):
             if below[-1] > 0:
-                # Flat stretches hold no pair: step over them, so that every quantile lies where pairs are.
-                rising = np.flatnonzero(np.diff(below) > 0)
-                for i, q in enumerate(at):
-                    b = rising[np.searchsorted(below[rising + 1], q - 1e-12).clip(max=len(rising) - 1)]
-                    within = (q - below[b]) / (below[b + 1] - below[b])
-                    result[epoch, i] = edges[b] + np.clip(within, 0, 1) * (edges[b + 1] - edges[b])
+                end = np.searchsorted(below, 1.0) + 1  # beyond it lies no pair
+                result[epoch] = np.interp(at, below[:end], edges[:end])
         return result
 
     def to_dict(self) -> dict[str, Any]:

@@ -146,3 +146,12 @@ def test_lbfgs_makes_no_matrix_of_all_unknowns():
     with Largest() as largest:
         logistic.fit(x, y, 50, 1.0, solver="lbfgs")
     assert largest.numel < 2 * 128 * 513
+
+
+def test_lbfgs_without_a_known_example_knows_nothing_and_answers_nan_by_nan():
+    x, y = torch.randn(30, 10, generator=torch.Generator().manual_seed(0)), torch.arange(30) % 2
+    model = logistic.fit(x, torch.full_like(y, -1), 2, solver="lbfgs")
+    assert not model.weight.any() and not model.bias.any()
+    assert logistic.fit(x / 0, y, 2, solver="lbfgs").bias.isnan().all()
+    alike = logistic.fit(torch.ones(40, 20), torch.arange(40) % 2, 2, solver="lbfgs")
+    torch.testing.assert_close(alike.predict_proba(torch.ones(40, 20)), torch.full((40, 2), 0.5))

@@ -12,7 +12,6 @@ from torch import Tensor
 from .. import logistic
 from ..discriminator import Fitted
 from ..discriminator import features as seen_of
-from . import fitting
 from . import gather as processes
 from .candidates import Anchors, Candidates, Temperatures
 from .inputs import outside_vmap, warn, widened
@@ -26,9 +25,15 @@ class HasPosterior(typing.Protocol):
         """Domain posteriors [..., N, D] of embeddings [..., N, k]."""
 
 
+def fit(z: Tensor, domains: Tensor, d: int, l2: float) -> tuple[Tensor, Tensor]:
+    """Weight [..., D, k] and bias [..., D] of a linear classifier of domains [..., N], of which negative ones do not count."""
+    model = logistic.fit(z, domains, d, l2, solver="lbfgs", watched=True)
+    return model.weight.clone(), model.bias.clone()  # a compiled graph wants tensors that share no memory
+
+
 # One node for `torch.compile`, which cannot follow a solver that stops when it is done.
 _schema = "(Tensor z, Tensor domains, int d, float l2) -> (Tensor, Tensor)"
-_fit_when_compiled = torch.library.custom_op("dtcl::fit_linear", fitting.fit, mutates_args=(), schema=_schema)
+_fit_when_compiled = torch.library.custom_op("dtcl::fit_linear", fit, mutates_args=(), schema=_schema)
 
 
 @_fit_when_compiled.register_fake
@@ -101,7 +106,7 @@ class Weigher(Tunable):
         compiled = torch.compiler.is_compiling()
         with torch.autocast(z.device.type, enabled=False):
             problem = seen_of(z, self.features), domains, self.num_domains, self.l2
-            weight, bias = _fit_when_compiled(*problem) if compiled else outside_vmap(fitting.fit, *problem)
+            weight, bias = _fit_when_compiled(*problem) if compiled else outside_vmap(fit, *problem)
         single = domains.amax(-1) <= domains.masked_fill(domains < 0, self.num_domains).amin(-1)
         if validate and not compiled and bool(single.any()):
             message = "a batch holds no two known domains: no discriminator can be fitted, and its weights are w_ij = 1 / N_D."

@@ -27,7 +27,7 @@ from dtcl_core import (
     SameDomainInfoNCELoss,
     SupConLoss,
 )
-from dtcl_core.nn import discriminators, fitting
+from dtcl_core.nn import discriminators, weigher
 from dtcl_core.nn.candidates import Anchors, Candidates, Temperatures, contrast
 from dtcl_core.nn.metric_learning import DomainWeightedLoss, with_domains, without_domains
 
@@ -169,7 +169,7 @@ def test_any_integer_type_is_queued_fitted_scored_and_contrasted(batch, dtype):
         with pytest.raises(ValueError, match="domains must be in 0"):
             fitted.score(z1, typed.long() + 1)
     assert discriminators.fit_temperature(z0[:, :D], typed) == discriminators.fit_temperature(z0[:, :D], domains)
-    assert all(a.equal(b) for a, b in zip(fitting.fit(z0, typed, D), fitting.fit(z0, domains, D)))
+    assert all(a.equal(b) for a, b in zip(weigher.fit(z0, typed, D, 1.0), weigher.fit(z0, domains, D, 1.0)))
     sides = [(Anchors(z0, i, domains=d, example=i), Candidates(z1, i, domains=d, example=i))
              for i, d in ((labels, domains), (labels.to(dtype), typed))]  # fmt: skip
     assert contrast(*sides[0], Temperatures(0.3), own_domain=True) == contrast(*sides[1], Temperatures(0.3), own_domain=True)
