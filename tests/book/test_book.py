@@ -256,6 +256,23 @@ def test_table_2_is_shown_for_other_seeds_too(whole_store, tmp_path, monkeypatch
     assert "mean over 2 seeds" in printed and "over the four baselines' mean" in printed
 
 
+@pytest.fixture(scope="module")
+def laptop_store(tmp_path_factory):
+    """A store with every run of the preset laptop, made up."""
+    store = Store(tmp_path_factory.mktemp("laptop"))
+    runs = {run.key: run for experiment in REGISTRY.values() for run in experiment.runs("laptop")}
+    store.add([whole_study.row(run) for run in runs.values()])
+    return store.path
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda p: p.stem)
+def test_a_chapter_shows_the_short_runs_of_a_laptop(path, laptop_store, tmp_path, monkeypatch):
+    printed, _ = perform(path, tmp_path, monkeypatch, results=laptop_store, preset="laptop")
+    assert re.search(r"made up|3 of 3 seeds are complete|[1-9]\d* of \d+ runs", printed), (
+        "it names these rows' device or counts them"
+    )
+
+
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda p: p.stem)
 def test_a_chapter_without_any_run_still_renders(path, tmp_path, monkeypatch):
     printed, _ = perform(path, tmp_path, monkeypatch)

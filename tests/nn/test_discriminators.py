@@ -9,6 +9,8 @@ from scipy.optimize import minimize_scalar
 from sklearn.linear_model import LogisticRegression
 from torch.nn import functional as F
 
+from dtcl_core import logistic
+from dtcl_core.nn import weigher
 from dtcl_core.nn.discriminators import LinearDiscriminator, MLPDiscriminator, fit_temperature
 from dtcl_core.nn.weigher import Weigher
 
@@ -158,3 +160,19 @@ def test_the_one_of_a_batch_is_fitted_with_the_settings_of_the_loss():
     expected = torch.from_numpy(theirs.predict_proba(x.numpy()))
     known = Weigher(0.1, 0.01, 3, "negatives", None, 0.1, "raw").discriminator_for(x, y, gather=False, validate=False)
     assert (known.predict_proba(x) - expected).abs().max() < 1e-6
+
+
+def test_the_fit_of_a_batch_goes_on_until_it_has_converged_on_an_accelerator_too(monkeypatch):
+    monkeypatch.setattr(logistic, "is_accelerator", lambda device: True)
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randint(3, (2048,), generator=generator)
+    x = torch.randn(2048, 64, generator=generator) + 0.7 * torch.randn(3, 64, generator=generator)[y]
+    x = F.normalize(x, dim=-1)
+    exact = logistic.fit(x.double(), y, 3).predict_proba(x.double())
+    found = logistic.LogisticModel(*weigher.fit(x, y, 3, 1.0)).predict_proba(x)
+    torch.testing.assert_close(found.double(), exact, rtol=0, atol=5e-3)
+
+
+def test_the_fit_of_a_batch_is_sound_as_an_operator():
+    z, domains = torch.randn(2, 20, 6, generator=torch.Generator().manual_seed(0)), torch.arange(20).remainder(3).expand(2, 20)
+    torch.library.opcheck(weigher._fit_when_compiled, (z, domains, 3, 1.0))
