@@ -256,6 +256,15 @@ def test_table_2_is_shown_for_other_seeds_too(whole_store, tmp_path, monkeypatch
     assert "mean over 2 seeds" in printed and "over the four baselines' mean" in printed
 
 
+@pytest.mark.parametrize("page", ["intro", "trust", "execution"])
+def test_a_page_of_text_renders_without_any_run(page, tmp_path, monkeypatch):
+    monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
+    monkeypatch.chdir(ROOT / "book")
+    code = re.findall(r"```\{code-cell\}[^\n]*\n(.*?)```", (ROOT / f"book/{page}.md").read_text(), flags=re.DOTALL)
+    exec("\n".join(line for line in "\n".join(code).splitlines() if not line.startswith(":")), {})
+    plt.close("all")
+
+
 @pytest.fixture(scope="module")
 def laptop_store(tmp_path_factory):
     """A store with every run of the preset laptop, made up."""
