@@ -252,10 +252,8 @@ def other_settings(preset: str = "paper") -> str:
     """What becomes of claim 1 with `EVERYWHERE`: in the second study; before that is there, on ten fresh seeds of the first; empty before both."""
     taken = Evidence(preset)
     if again := second_study(preset):
-        n, agrees = (
-            min(c.interval.n for c in again[0].contrasts),
-            [v.word for v in again] == [judged(k, taken).word for k in (1, 2)],
-        )
+        n = min(c.interval.n for c in again[0].contrasts)
+        agrees = [verdict.word for verdict in again] == [judged(k, taken).word for k in (1, 2)]
         chosen = f"with {EVERYWHERE} (chosen after its leads had been seen) and {n} other seeds"
         return f"A second study, {chosen}, {'agrees' if agrees else 'differs'}: {second_said(again)}."
     changed = Evidence(preset, EVERYWHERE)
