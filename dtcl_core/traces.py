@@ -59,9 +59,8 @@ class Trace:
         edges, result = self.edges, np.full((len(share), len(at)), np.nan)
         for epoch, below in enumerate(share):
             if below[-1] > 0:
-                end = (
-                    np.searchsorted(below, 1.0) + 1
-                )  # beyond it lies no pair; a share that falls on an empty stretch has its upper end
+                # Beyond `end` lies no pair; a share that falls on an empty stretch before it has the stretch's upper end.
+                end = np.searchsorted(below, 1.0) + 1
                 result[epoch] = np.interp(at, below[:end], edges[:end])
         return result
 
