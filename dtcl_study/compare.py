@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy  # which imports `scipy.stats` when it is first used: a second, and not needed to train
 
 # Columns in which the rows of one mean must not differ.
 ONE_OF = ("method", "discriminator", "sigma", "projector", "projector_dim", "label_fraction")
@@ -46,7 +46,7 @@ def mean(values: Iterable[float], confidence: float = 0.95) -> Interval:
     if np.ptp(found) < 1e-12:  # equal but for rounding
         value = float(found.mean()) if abs(found.mean()) > 1e-12 else 0.0
         return Interval(value, value, value, len(found))
-    low, high = stats.ttest_1samp(found, 0.0).confidence_interval(confidence)
+    low, high = scipy.stats.ttest_1samp(found, 0.0).confidence_interval(confidence)
     return Interval(float(found.mean()), float(low), float(high), len(found))
 
 
@@ -79,7 +79,7 @@ def predicted(draws: Sequence[Sequence[float]], seeds: int, ends: tuple[float, f
     between, within = means.var() * (1 / n + 1 / seeds), np.mean([np.var(each) for each in draws]) / seeds
     shares = between**2 / max(n - 1, 1) + within**2 / max(others, 1)
     df = max((between + within) ** 2 / shares, 1.0) if shares else 1.0  # by Welch and Satterthwaite
-    half = stats.t.ppf(0.975, df) * np.sqrt(between + within)
+    half = scipy.stats.t.ppf(0.975, df) * np.sqrt(between + within)
     low, high = np.clip([means.mean() - half, means.mean() + half], *ends)
     return Interval(float(means.mean()), float(low), float(high), n)
 

@@ -27,30 +27,28 @@ NUMERIC_SOURCES = (
 
 
 def statements(source: str) -> str:
-    """Python source without docstrings, comment lines and blank lines."""
+    """Python source without docstrings, comment lines and blank lines, as if all modules of the package lay in one folder.
+
+    So words and moves change no hash.
+    """
     lines, nodes = source.splitlines(), list(ast.walk(ast.parse(source)))
     texts = [node for node in nodes if isinstance(node, (ast.Constant, ast.JoinedStr))]
     within = {n for text in texts for n in range(text.lineno + 1, (text.end_lineno or text.lineno) + 1)}
     aside = {n for n, line in enumerate(lines, 1) if line.lstrip().startswith("#")} - within
     for node in nodes:
-        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node) is not None:
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and ast.get_docstring(node, clean=False) is not None:
             words, *rest = node.body
             first, last = words.lineno, words.end_lineno or words.lineno
             alone = not lines[first - 1][: words.col_offset].strip() and all(n.lineno > last for n in rest)
             aside |= set(range(first, last + 1)) if alone else set()
-    return "\n".join(line for n, line in enumerate(lines, 1) if n not in aside and line.strip())
-
-
-def in_one_folder(source: str) -> str:
-    """Python source as it would read if all modules of the package lay in one folder, so that moves change no hash."""
-    lines = source.splitlines()
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.level:
             names = ", ".join(f"{n.name} as {n.asname}" if n.asname else n.name for n in node.names)
             first, last = node.lineno - 1, node.end_lineno or node.lineno
             module = (node.module or "").rpartition(".")[2]
             lines[first:last] = [f"{' ' * node.col_offset}from .{module} import {names}"] + [""] * (last - first - 1)
-    return re.sub(r'files\("dtcl_core[.\w]*"\)', 'files("dtcl_core")', "\n".join(lines))
+    left = "\n".join(line for n, line in enumerate(lines, 1) if n not in aside and line.strip())
+    return re.sub(r'files\("dtcl_core[.\w]*"\)', 'files("dtcl_core")', left)
 
 
 def code_hash(modules: Sequence[str] = NUMERIC_SOURCES) -> str:
@@ -58,7 +56,7 @@ def code_hash(modules: Sequence[str] = NUMERIC_SOURCES) -> str:
     digest = hashlib.sha256()
     for module in modules:
         path = resources.files("dtcl_core") / f"{module.replace('.', '/')}.py"
-        digest.update(statements(in_one_folder(path.read_text(encoding="utf-8"))).encode())
+        digest.update(statements(path.read_text(encoding="utf-8")).encode())
         if beside := {"engine.native": "engine/native.cpp", "engine.cuda": "engine/cuda.cu"}.get(module):
             digest.update((resources.files("dtcl_core") / beside).read_bytes())
     return digest.hexdigest()[:12]

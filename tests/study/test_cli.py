@@ -142,10 +142,32 @@ def finished(folder):
 
 
 @pytest.mark.parametrize("how", [">&- 2>&-", "2>&1 | head -1", ">/dev/full"])
-def test_training_goes_on_whatever_becomes_of_its_output(how, tmp_path):
-    done = shell(f"dtcl {' '.join(TRAIN[3:])} --results '{tmp_path}' {how}; true")
-    assert finished(tmp_path), done.stderr
+def test_work_goes_on_whatever_becomes_of_its_output(how, tmp_path):
+    code = f"""
+import sys
+from pathlib import Path
+from dtcl_core.terminal import steady_output
+with steady_output():
+    for _ in range(10000):
+        print("said")
+        print("said", file=sys.stderr)
+    Path({str(tmp_path / "done")!r}).touch()
+"""
+    done = subprocess.run(
+        ["bash", "-c", f'"{sys.executable}" -c "$0" {how}', code],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=60,
+        check=False,
+    )
+    assert (tmp_path / "done").exists(), done.stderr
     assert not re.search("Traceback|Broken pipe|Exception ignored", done.stdout + done.stderr)
+
+
+def test_training_goes_on_without_output(tmp_path):
+    done = shell(f"dtcl {' '.join(TRAIN[3:])} --results '{tmp_path}' >/dev/full 2>&-")
+    assert finished(tmp_path) and done.returncode == 1, "what it says on a full disk is lost, and nothing else"
 
 
 def test_a_reader_that_leaves_is_no_mistake_and_a_full_disk_is(tmp_path):
@@ -199,33 +221,40 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tes
     return subprocess.run(command, capture_output=True, text=True, env=environment(), cwd=ROOT, check=False, timeout=120)
 
 
-def test_ctrl_c_waits_for_libraries_that_are_being_imported():
+def test_ctrl_c_waits_for_libraries_that_are_being_imported(tmp_path):
     """PyTorch may end the process if it comes in the middle; so it is answered when all is imported."""
-    asked = """
+    asked = f"""
 from dtcl_study import cli
 assert "torch" not in sys.modules
-print(cli.main(["status"]), "dtcl_study.study" in sys.modules)
+print(cli.main(["status", "--results", {str(tmp_path)!r}]), "dtcl_study.study" in sys.modules)
 """
     done = interrupted_at("torch._C", asked)
     assert done.stdout.split() == [str(terminal.STOPPED), "True"] and done.stderr.strip() == "Stopped."
 
 
-def test_ctrl_c_and_the_time_limit_end_training_cleanly(tmp_path):
+def test_ctrl_c_and_the_time_limit_end_training_cleanly(tmp_path, handlers, capsys):
     arguments = ["run", "main_table", "--preset", "laptop", "--methods", "standard", "--seeds", "1", "--results", str(tmp_path)]
-    limited = run(*arguments, "--time-limit", "2")
-    assert limited.returncode == terminal.STOPPED and "2 of 2 runs to go" in limited.stdout, limited.stderr
-    for stop in (signal.SIGINT, signal.SIGTERM):
-        process = subprocess.Popen(
-            [*DTCL, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
-        )
-        while "Encoders are computed by" not in process.stdout.readline():
-            pass
-        time.sleep(1)
-        process.send_signal(stop)
-        out, error = process.communicate(timeout=120)
-        assert process.returncode == terminal.STOPPED, error
-        assert "whole epochs are kept" in out and "Traceback" not in error
+    assert cli.main([*arguments, "--time-limit", "2"]) == terminal.STOPPED and "2 of 2 runs to go" in capsys.readouterr().out
+    process = subprocess.Popen([*DTCL, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
+    while "Encoders are computed by" not in process.stdout.readline():
+        pass
+    time.sleep(1)
+    process.send_signal(signal.SIGINT)
+    out, error = process.communicate(timeout=120)
+    assert process.returncode == terminal.STOPPED, error
+    assert "whole epochs are kept" in out and "Traceback" not in error
     assert list((tmp_path / ".checkpoints").glob("*.pt")), "what was trained is lost"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_asks_to_stop_and_a_second_one_stops_at_once(number, handlers):
+    asked = terminal.stop_requests(None)
+    assert not asked()
+    os.kill(os.getpid(), number)
+    assert asked()
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), number)
+    assert not terminal.stop_requests(60)() and terminal.stop_requests(0)()
 
 
 @pytest.mark.parametrize("command", ["status", "check", "reproduce"])
