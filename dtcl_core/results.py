@@ -39,7 +39,18 @@ RUN_COLUMNS = (
     "method", "discriminator", "sigma", "seed", "tau_alpha", "tau_beta", "lambda_", "projector", "projector_dim",
     "replicate",
 )  # fmt: skip
-ORIGIN_COLUMNS = ("device", "device_name", "precision", "torch", "stack", "seconds", "sources", "commit", "created")
+ORIGIN_COLUMNS = (
+    "device",
+    "device_name",
+    "instructions",
+    "precision",
+    "torch",
+    "stack",
+    "seconds",
+    "sources",
+    "commit",
+    "created",
+)
 COLUMNS = (*RUN_COLUMNS, "epochs", "label_fraction", *METRICS, "status", "key", "protocol", *ORIGIN_COLUMNS, "shard")
 # What the provenance of every row has at least.
 PROVENANCE: dict[str, type | tuple[type, ...]] = {
@@ -336,8 +347,8 @@ def load(path: str | Path | None = None) -> pd.DataFrame:
 
     Returns:
         A data frame with `COLUMNS`: the run's configuration (for methods with one temperature it is in tau_alpha),
-        label_fraction, the metrics as fractions correct (NaN for a run that diverged), and its provenance; `protocol` is a
-        hash of the protocol.
+        label_fraction, the metrics as fractions correct (NaN for a run that diverged), and its provenance. Rows of several
+        protocols stand side by side; `protocol` is a hash that tells them apart, so take no mean over all of them.
     """
     if path is not None and not Path(path).is_dir():
         raise ValueError(f"{path} is no folder.")

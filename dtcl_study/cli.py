@@ -339,7 +339,7 @@ def reproduce(options: argparse.Namespace) -> int:
     """Print a table of the paper, reported beside measured, with the verdicts on what it claims; or a claim with its contrasts."""
     import pandas as pd
 
-    from . import claims, study, tables
+    from . import claims, compare, study, tables
 
     asked = re.fullmatch(r"\s*(table|claim)\s*(\d+)\s*", " ".join(options.what), re.IGNORECASE)
     if asked is None:
@@ -366,13 +366,14 @@ def reproduce(options: argparse.Namespace) -> int:
     if options.json:
         print(as_json({"what": f"{kind} {number}", **more, "lines": found.to_dict("records")}))
     else:
-        print(printed(heading, found, options.format == "latex"))
+        ends = {end: found[end].map(lambda v: compare.limit(v, kind == "claim"), na_action="ignore") for end in ("low", "high")}
+        print(printed(heading, found.assign(**ends), options.format == "latex"))
     return 0
 
 
 def printed(heading: str, found: Any, latex: bool) -> str:
     """A DataFrame in columns, or as a tabular: three decimals, differences with their sign, – where there is nothing."""
-    forms = {"reported": ".3f", "measured": ".3f", "low": ".3f", "high": ".3f", "difference": "+.3f"}
+    forms = {"reported": ".3f", "measured": ".3f", "difference": "+.3f"}
     table = [[name, *("–" if value != value else f"{value:{forms.get(name, '')}}" for value in found[name])] for name in found]
     if latex:
         cells = [[re.sub(r"([%&_#$])", r"\\\1", cell).replace("–", "--") for cell in column] for column in table]
@@ -391,8 +392,7 @@ def as_json(content: Any) -> str:
 # --- the command ------------------------------------------------------------------------------------------------------
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "run": run, "status": status, "audit": audit_rows, "check": check, "benchmark": benchmark, "freeze": freeze,
-    "reproduce": reproduce,
+    "run": run, "status": status, "audit": audit_rows, "check": check, "benchmark": benchmark, "freeze": freeze, "reproduce": reproduce,
 }  # fmt: skip
 
 

@@ -267,14 +267,15 @@ def leads(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def devices_said(rows: pd.DataFrame) -> str:
-    """How many runs of which methods a GPU trained, where a CPU trained the others; else empty."""
-    runs, on_gpu = (part.groupby("method").key.nunique() for part in (rows, rows[rows.device != "cpu"]))
-    told = ", ".join(f"{title(m)} ({on_gpu[m]} of {runs[m]} runs)" for m in ALL_METHODS if m in on_gpu)
+    """How many runs of which methods another kind of device trained than most; empty where one kind trained all."""
+    kind = rows.instructions.map(lambda i: "a CPU" + f" with {i}" * isinstance(i, str)).where(rows.device == "cpu", "a GPU")
+    by, (usual, *others) = rows.groupby([kind, "method"]).key.nunique(), kind.value_counts().index.to_list() or [""]
+    said = lambda o: ", ".join(f"{title(m)} ({by[o, m]} of {by[:, m].sum()} runs)" for m in ALL_METHODS if (o, m) in by)
     why = "A difference between methods may be partly one between devices: see *How far to trust these numbers*."
-    return f"Trained by a GPU: {told}; all others by a CPU. {why}" if rows.device.nunique() > 1 else ""
+    return f"Trained by {'; by '.join(f'{o}: {said(o)}' for o in others)}; all others by {usual}. {why}" if others else ""
 
 
 def provenance(frame: pd.DataFrame) -> pd.DataFrame:
     """How many runs come from which device, precision, torch and code."""
-    kinds = ["device", "device_name", "precision", "torch", "sources"]
+    kinds = ["device", "device_name", "instructions", "precision", "torch", "sources"]
     return frame.groupby(kinds, dropna=False).key.nunique().rename("runs").reset_index()

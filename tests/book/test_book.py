@@ -282,6 +282,15 @@ def test_a_chapter_shows_the_short_runs_of_a_laptop(path, laptop_store, tmp_path
     )
 
 
+def test_every_open_setting_is_on_the_page_of_settings():
+    """A field of `Protocol` whose comment says that it is open."""
+    told = "".join(c.source for c in cells(ROOT / "book/choices.ipynb"))
+    comment = r"(?:    # .*\n)*"
+    found = re.findall(rf"    # open.*\n{comment}    (\w+):", (ROOT / "dtcl_core/config.py").read_text())
+    assert len(found) > 25 and "probe_features" in found
+    assert not [name for name in found if f'"{name}": (' not in told]
+
+
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda p: p.stem)
 def test_a_chapter_without_any_run_still_renders(path, tmp_path, monkeypatch):
     printed, _ = perform(path, tmp_path, monkeypatch)

@@ -9,7 +9,7 @@ from scipy.optimize import minimize_scalar
 from sklearn.linear_model import LogisticRegression
 from torch.nn import functional as F
 
-from dtcl_core import logistic
+from dtcl_core import DomainWeightedInfoNCELoss, logistic
 from dtcl_core.nn import weigher
 from dtcl_core.nn.discriminators import LinearDiscriminator, MLPDiscriminator, fit_temperature
 from dtcl_core.nn.weigher import Weigher
@@ -176,3 +176,18 @@ def test_the_fit_of_a_batch_goes_on_until_it_has_converged_on_an_accelerator_too
 def test_the_fit_of_a_batch_is_sound_as_an_operator():
     z, domains = torch.randn(2, 20, 6, generator=torch.Generator().manual_seed(0)), torch.arange(20).remainder(3).expand(2, 20)
     torch.library.opcheck(weigher._fit_when_compiled, (z, domains, 3, 1.0))
+
+
+@pytest.mark.parametrize(("l2", "invented", "kept"), [(1.0, 0.015, 0.12), (10.0, 0.002, 0.08), (100.0, 0.0, 0.02)])
+def test_the_penalty_weighs_domains_that_are_not_there_against_those_that_are(l2, invented, kept):
+    """What the page *Use it* says of 1, 10 and 100, for a batch twice as large as the embedding is wide."""
+    generator = torch.Generator().manual_seed(0)
+    domains = torch.arange(256) % 3
+    noise = F.normalize(torch.randn(2, 256, 128, generator=generator), dim=-1)
+    shown = 0.7**0.5 * noise + 0.3**0.5 * F.normalize(F.one_hot(domains, 128) - F.one_hot(torch.tensor(0), 128) / 3.0, dim=-1)
+    moved = []
+    for z0, z1 in (noise, shown):
+        loss = DomainWeightedInfoNCELoss(0.2, 0.2, num_domains=3, l2=l2)
+        loss(z0, z1, domains)
+        moved.append(0.2 - float(loss.last["tau_within"]))
+    assert invented <= moved[0] <= invented + 0.01 and kept <= moved[1] <= kept + 0.03, moved

@@ -1,16 +1,20 @@
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from sklearn.decomposition import PCA
 
 from dtcl_core import encoder_files
-from dtcl_core.config import Protocol, Run
+from dtcl_core.config import METRICS, Protocol, Run
 from dtcl_core.data import ColoredDigits
 from dtcl_core.encoder import Encoder
 from dtcl_core.engine.streams import Streams, stream_of
 from dtcl_core.files import write_whole
-from dtcl_core.results import Store
+from dtcl_core.results import Store, default_path
 from dtcl_study import embeddings
+from dtcl_study.experiments import REGISTRY
 
 SIZES = (256, 20, 40, 40)
 
@@ -74,3 +78,22 @@ def test_kept_are_the_runs_of_one_configuration_whose_files_are_here(tmp_path, m
     found = embeddings.kept([lost, ill, run, other, run, again], store)
     assert list(found) == ["standard"] and [r for r, _ in found["standard"]] == [run, again]
     assert all(isinstance(encoder, Encoder) for _, encoder in found["standard"])
+
+
+def test_networks_probed_again_give_their_rows_and_the_committed_file(monkeypatch):
+    """With the probe's input as it was, the stored rows; one network's other accuracies are made again."""
+    folder = Path(__file__).resolve().parents[2] / "benchmarks"
+    monkeypatch.syspath_prepend(folder)
+    import probe
+
+    table, store = pd.read_csv(folder / "probe.csv"), Store(default_path())
+    rows = store.rows(set(table.key))
+    for line in table[table.input == "raw"].itertuples():
+        stored = rows[line.key]["metrics"][str(probe.FRACTION)]
+        assert [getattr(line, name) for name in METRICS] == pytest.approx([stored[name] for name in METRICS], abs=2e-4)
+    assert set(table.groupby("key").input.agg(tuple)) == {probe.INPUTS} and table.key.nunique() == 70
+    run = next(run for run in REGISTRY["fresh"].runs("paper", sigma=50) if run.key == table.key[0])
+    found = probe.accuracies(run, store.encoder(rows[run.key]))
+    for kind, means in found.items():
+        (line,) = table[(table.key == run.key) & (table.input == kind)].itertuples()
+        assert means == pytest.approx({name: getattr(line, name) for name in METRICS}, abs=0.002)
