@@ -85,7 +85,8 @@ backbone = torchvision.models.resnet18()
 backbone.fc = nn.Identity()
 head = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 128))
 net = nn.Sequential(backbone, head).to(device)
-# The discriminator is fitted on each batch. Where the embedding is as wide as half a batch, it finds domains that are not there: l2 says how much it is held back.
+# The discriminator is fitted on each batch. Where the embedding is as wide as half a batch, it finds domains that are not there: l2 holds it back, at
+# the price of domains that are there; with small batches or many domains, fit a LinearDiscriminator once an epoch instead.
 loss_fn = DomainWeightedInfoNCELoss(options.tau_alpha, options.tau_beta, num_domains=len(known), negatives="both_views", l2=10.0)
 optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=1e-4)
 train = Subset(views, (~unseen).nonzero()[:, 0].tolist())

@@ -178,9 +178,9 @@ def test_the_fit_of_a_batch_is_sound_as_an_operator():
     torch.library.opcheck(weigher._fit_when_compiled, (z, domains, 3, 1.0))
 
 
-@pytest.mark.parametrize(("l2", "invented", "kept"), [(1.0, 0.015, 0.12), (10.0, 0.002, 0.08), (100.0, 0.0, 0.02)])
+@pytest.mark.parametrize(("l2", "invented", "kept"), [(1.0, 0.015, 0.12), (10.0, 0.002, 0.08)])
 def test_the_penalty_weighs_domains_that_are_not_there_against_those_that_are(l2, invented, kept):
-    """What the page *Use it* says of 1, 10 and 100, for a batch twice as large as the embedding is wide."""
+    """What the page *Use it* says of 10, for a batch twice as large as the embedding is wide."""
     generator = torch.Generator().manual_seed(0)
     domains = torch.arange(256) % 3
     noise = F.normalize(torch.randn(2, 256, 128, generator=generator), dim=-1)

@@ -141,7 +141,7 @@ def finished(folder):
     return [row["status"] for row in Store(folder).rows().values()] == ["ok"]
 
 
-@pytest.mark.parametrize("how", [">&- 2>&-", "2>&1 | head -1", ">/dev/full"])
+@pytest.mark.parametrize("how", ["2>&1 | head -1", ">/dev/full"])
 def test_work_goes_on_whatever_becomes_of_its_output(how, tmp_path):
     code = f"""
 import sys
@@ -166,8 +166,8 @@ with steady_output():
 
 
 def test_training_goes_on_without_output(tmp_path):
-    done = shell(f"dtcl {' '.join(TRAIN[3:])} --results '{tmp_path}' >/dev/full 2>&-")
-    assert finished(tmp_path) and done.returncode == 1, "what it says on a full disk is lost, and nothing else"
+    done = shell(f"dtcl {' '.join(TRAIN[3:])} --results '{tmp_path}' >&- 2>&-")
+    assert finished(tmp_path) and done.returncode == 0, "files it opens take the numbers of the streams"
 
 
 def test_a_reader_that_leaves_is_no_mistake_and_a_full_disk_is(tmp_path):
@@ -401,7 +401,7 @@ def test_a_table_is_printed_reported_beside_measured(grid, capsys):
         and names.split() == "row column metric reported measured low high n difference".split()
     )
     assert len(lines) == 7 * 3 and re.match(
-        r"Standard CL +Test-OOD +test_ood +0\.784 +0\.755 +0\.\d+ +0\.\d+ +2 +-0\.029$", lines[0]
+        r"Standard CL +Test-OOD +test_ood +0\.784 +0\.755 +\d\.\d{3} +\d\.\d{3} +2 +-0\.029$", lines[0]
     )
     assert cli.main(["reproduce", "TABLE 1", "--json"]) == 0
     first = json.loads(capsys.readouterr().out)["lines"][0]
@@ -422,6 +422,7 @@ def test_a_claim_is_printed_with_its_contrasts_and_verdict(grid, capsys):
     text = capsys.readouterr().out
     assert text.startswith(f"Claim 7: {found['says']}\nVerdict: {found['verdict']} ({found['counts']})\ncontrast")
     assert all(line["contrast"] in text for line in found["lines"])
+    assert re.search(r" [+-]\d\.\d{3} +[+-]\d\.\d{3,} +[+-]\d\.\d{3,} +2 ", text), "limits of differences have a sign"
     assert cli.main(["reproduce", "claim 1"]) == 0
     assert "\nSecond study, with dropout 0.25: not yet run (grid: 0 of 540 runs; " in capsys.readouterr().out
 
