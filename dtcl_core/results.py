@@ -40,17 +40,8 @@ RUN_COLUMNS = (
     "replicate",
 )  # fmt: skip
 ORIGIN_COLUMNS = (
-    "device",
-    "device_name",
-    "instructions",
-    "precision",
-    "torch",
-    "stack",
-    "seconds",
-    "sources",
-    "commit",
-    "created",
-)
+    "device", "device_name", "instructions", "precision", "torch", "stack", "seconds", "sources", "commit", "created",
+)  # fmt: skip
 COLUMNS = (*RUN_COLUMNS, "epochs", "label_fraction", *METRICS, "status", "key", "protocol", *ORIGIN_COLUMNS, "shard")
 # What the provenance of every row has at least.
 PROVENANCE: dict[str, type | tuple[type, ...]] = {
