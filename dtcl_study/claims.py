@@ -261,8 +261,8 @@ def other_settings(preset: str = "paper") -> str:
     if NOT_YET in ((other := judged(1, changed)).word, same.word):
         return ""
     n, plain = other.contrasts[0].interval.n, Protocol().dropout
-    why = "this rate was chosen after a look at its results, and hyperparameters were not selected again"
-    told = f"On {n} of these seeds the two methods are {tally(same.contrasts)} of accuracy, with {EVERYWHERE} {tally(other.contrasts)}"
+    why = f"we chose {EVERYWHERE.removeprefix('dropout ')} after seeing its results, and selected no hyperparameters again"
+    told = f"On {n} fresh seeds the methods are {tally(same.contrasts)} of accuracy, with {EVERYWHERE} {tally(other.contrasts)}"
     return f"We take dropout {plain:g}; the paper names no rate. {told} (exploratory: {why})."
 
 

@@ -174,7 +174,7 @@ def gradient(e: Evidence) -> Differences:
         expected = (by_cosine - (by_cosine * cosine).sum(-1, keepdim=True) * cosine) / length
         error = ((by_autograd - expected).abs().max() / expected.abs().max()).item()
         found[seed] = -math.log10(max(error, 1e-16)) - 9
-    yield "digits to which automatic differentiation and the formula agree, less nine", pd.Series(found)
+    yield "decimal digits on which automatic differentiation and the formula agree, minus 9", pd.Series(found)
 
 
 def weight_outside(e: Evidence) -> Differences:
