@@ -19,6 +19,7 @@ LIBRARY := tests $(NOT_LIBRARY:%=--ignore=tests/%)
 .PHONY: book serve test test-library coverage faults fuzz notebooks archive clean
 
 $(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or later is needed, such as: make test PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --upgrade pip
 	for pause in 10 60 0; do \

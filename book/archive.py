@@ -91,6 +91,7 @@ def write(target: Path, figures: bool = True) -> str:
 
     Raises:
         ValueError: if the checkout differs from its commit, or is none.
+        OSError: if the archive cannot be written.
     """
     contents = {str(path.relative_to(ROOT)): path.read_bytes() for path in committed() if path.is_file()}
     store = Store(ROOT / "results")
@@ -127,5 +128,5 @@ if __name__ == "__main__":
     options = parser.parse_args()
     try:
         print(write(options.target, not options.no_figures))
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         sys.exit(f"error: {error}")

@@ -88,9 +88,11 @@ def answer() -> list[str]:
 
 
 def write_answer(path: Path) -> None:
-    """Put the answer into the README, between the lines that mark it."""
-    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
+    """Put the answer into the README, between the lines that mark it; ValueError if these are not there."""
+    before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"{path} needs the lines {BEGIN} and {END}, between which the answer stands.")
     path.write_text("\n".join([f"{before}{BEGIN}", *answer(), f"{END}{after}"]), encoding="utf-8")
 
 

@@ -181,9 +181,11 @@ class Store:
                 the rows then name none.
 
         Raises:
-            ValueError: for a row that `check_row` refuses.
+            ValueError: for no row, or for one that `check_row` refuses.
             OSError: if it cannot be written; the message names the file.
         """
+        if not rows:
+            raise ValueError("a shard needs one row at least.")
         for row in rows:
             check_row(row)
         told = [{**row, "digest": digest(row)} for row in rows]
@@ -198,8 +200,10 @@ class Store:
             if not networks:
                 raise
             warnings.warn(f"trained encoders are not kept: {error}", stacklevel=3)
+            named = "".join(path.read_text(errors="replace") for path in self.rows_path.glob("*.jsonl"))  # by another process
             for name in new:
-                (self.encoders_path / name).unlink(missing_ok=True)
+                if name not in named:
+                    (self.encoders_path / name).unlink(missing_ok=True)
             return self.add([{name: value for name, value in row.items() if name != "encoder"} for row in rows])
         return target
 

@@ -78,7 +78,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     plain = {"action": "store_true", "help": "print it as JSON"}
 
     def command(name: str, says: str, more: str, options: dict[str, dict[str, Any]]) -> None:
-        parser = commands.add_parser(name, help=says, description=f"{says[0].upper()}{says[1:]}. {more}")
+        parser = commands.add_parser(name, help=says, description=f"{says[0].upper()}{says[1:]}. {more}", allow_abbrev=False)
         for option, about in options.items():
             parser.add_argument(option, **about)
 
@@ -98,7 +98,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         "--results": {**store, "help": "the store (default: results/, or results/smoke for the preset smoke)"},
     })  # fmt: skip
     command("status", "how many runs of each part of the design exist, and how long the rest would take", "In the preset paper.", {
-        "--device": {"default": "auto", "help": "whose time is estimated, from stored rows: auto, cpu or cuda (default: auto)"},
+        "--device": {"default": "auto", "help": "of this machine, whose time is estimated from stored rows: auto, cpu or cuda (default: auto)"},
         "--results": store,
         "--json": plain,
     })  # fmt: skip
@@ -115,9 +115,8 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     })  # fmt: skip
     more = "A training step of every method is held against float64 on the CPU. Exit status: 0 all is well, 1 something is wrong."
     command("check", "what this machine would train with, and whether it computes right", more, {"--device": device})
-    more = ("Seeds 0 to 4 select at sigma 50, 0 and 1 elsewhere. They go to dtcl_study/frozen/NAME.json, of which the experiment `fresh` is "
-            "made, and are never changed. Of global_vs_batch only the batch-level discriminators are frozen. The file of dropout_grid "
-            "is in dtcl_study/frozen_dropout.")  # fmt: skip
+    more = ("Seeds 0 to 4 select at sigma 50, 0 and 1 elsewhere. Their file, dtcl_study/frozen/NAME.json (of dropout_grid in frozen_dropout/), "
+            "is never changed. Of global_vs_batch only the batch-level discriminators are frozen.")  # fmt: skip
     grids = ("main_table", "sigma_ablation", "global_vs_batch", "dropout_grid")
     command("freeze", "freeze the configurations that an experiment's first seeds select", more, {
         "name": {"metavar": "NAME", "help": "of the selection: letters, digits and _"},
@@ -179,6 +178,10 @@ def run(options: argparse.Namespace) -> int:
     if not runs:
         why = "nothing is frozen for it yet (dtcl freeze)" if options.preset == "paper" else "try preset paper"
         raise ValueError(f"{options.experiment} asks for no run in preset {options.preset}: {why}.")
+    if (options.seeds or 0) > (count := len({run.seed for run in runs})):
+        raise ValueError(f"--seeds {options.seeds} is too many: {options.experiment} has {count} in preset {options.preset}.")
+    if options.precision == "bfloat16" and options.preset == "paper" and not options.results:
+        raise ValueError("the rows of preset paper are in float32; bfloat16 needs a store of its own: --results FOLDER.")
     runs = local.shard_of(runs, *options.shard) if options.shard else runs
     store = Store(options.results) if options.results else store_of(options.preset)
     missing, counted = len(store.missing(runs, record)), f"{options.experiment}, preset {options.preset}"
@@ -195,8 +198,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"All {len(runs)} runs exist now.")
     if PRESETS[options.preset].caution:
         print(PRESETS[options.preset].caution)
-    diverged = sum(row["status"] == "diverged" for row in store.rows({run.key for run in runs}).values())
-    if diverged:
+    if diverged := sum(row["status"] == "diverged" for row in store.rows({run.key for run in runs}).values()):
         print(f"{diverged} of {len(runs)} runs diverged: they have a row, and no accuracy.")
     return int(0 < diverged == len(runs))
 
@@ -239,9 +241,8 @@ def described(found: dict[str, Any]) -> list[str]:
     from dtcl_core.config import Protocol
     from dtcl_core.launch.progress import numbered, readable_time
 
-    said = [
-        f"{numbered(found['rows'], 'row')} in {found['store']}; {numbered(len(found['conflicts']), 'run')} with rows that disagree."
-    ]
+    conflicts = numbered(len(found["conflicts"]), "run")
+    said = [f"{numbered(found['rows'], 'row')} in {found['store']}; {conflicts} with rows that disagree."]
     if found["diverged"]:
         said.append(f"{numbered(found['diverged'], 'run')} diverged: a row, and no accuracy.")
     lines = [*found["parts"], {"part": "all", "runs": "", "present": "", "missing": "", "seeds": None}]
@@ -279,9 +280,8 @@ def audit_rows(options: argparse.Namespace) -> int:
     from . import audit
 
     lines: list[dict[str, Any]] = []
-    stopped = False
+    told, stopped = {"should_stop": stop_requests(None), "on_compared": lines.append, "quiet": options.json}, False
     try:
-        told = {"should_stop": stop_requests(None), "on_compared": lines.append, "quiet": options.json}
         audit.audit(Store(options.results), options.n, options.device, seed=options.seed, exact=options.exact, **told)
     except (Interrupted, KeyboardInterrupt):
         stopped = True
@@ -414,7 +414,9 @@ def performed(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         return STOPPED
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and type(error).__name__ != "OutOfMemoryError":
+            raise
         said = "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(error))  # names of files may hold anything
         print(f"error: {said}", file=sys.stderr)
         return 2

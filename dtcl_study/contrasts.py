@@ -182,9 +182,7 @@ def weight_outside(e: Evidence) -> Differences:
     for at in PAPER_SELECTS.values():
         alpha, beta = at["tau_alpha"], at["tau_beta"]
         values = {seed: inside / 2 - outside for seed in range(20) for inside, outside in [gradient_changes(seed, alpha, beta)]}
-        label = (
-            f"half of the temperature's effect on the gradient, less the weight's effect: tau_alpha {alpha:g}, tau_beta {beta:g}"
-        )
+        label = f"half of the temperature's effect on the gradient, minus the weight's: tau_alpha {alpha:g}, tau_beta {beta:g}"
         yield label, pd.Series(values)
 
 

@@ -36,25 +36,32 @@ def test_what_is_added_is_read_back(store):
 
 @pytest.mark.parametrize("full", ["encoders", "rows"])
 def test_rows_come_before_networks_where_there_is_no_room_for_both(store, monkeypatch, full):
-    real, named = results.write_whole, {**row(Run()), "encoder": {"file": "n.npz", "place": 0}}
+    real, (one, other) = results.write_whole, (store.encoders_path / name for name in ("one.npz", "other.npz"))
+    named = {path: {**row(Run()), "encoder": {"file": path.name, "place": 0}} for path in (one, other)}
 
     def no_room(content, path):
-        if path.parent.name == full and (full == "encoders" or any(store.encoders_path.iterdir())):
+        if path.parent.name == full and (full == "encoders" or other.exists()):
             raise OSError("the disk is full")
         real(content, path)
 
-    store.add([named], {"n.npz": b"weights"})
-    assert "encoder" in store.rows()[Run().key] and (store.encoders_path / "n.npz").read_bytes() == b"weights"
-    (store.encoders_path / "n.npz").unlink()
+    store.add([named[one]], {one.name: b"weights"})
+    assert "encoder" in store.rows()[Run().key] and one.read_bytes() == b"weights"
+    one.unlink()
     monkeypatch.setattr(results, "write_whole", no_room)
     with pytest.warns(UserWarning, match="trained encoders are not kept: the disk is full"):
-        added = store.add([named], {"n.npz": b"weights"})
+        added = store.add([named[other]], {one.name: b"weights", other.name: b"more"})
     (kept,) = store.shard(added.name)
-    assert "encoder" not in kept and not any(store.encoders_path.iterdir())
-    store.encoders_path.joinpath("other").touch()
+    assert "encoder" not in kept and not other.exists()
+    assert one.exists() == (full == "rows"), "the first shard, another process's perhaps, names it"
+    other.touch()
     if full == "rows":
         with pytest.raises(OSError, match="the disk is full"):
-            store.add([named])
+            store.add([named[one]])
+
+
+def test_a_shard_without_a_row_is_refused(store):
+    with pytest.raises(ValueError, match="one row at least"):
+        store.add([])
 
 
 def test_an_empty_store_gives_an_empty_frame(store):

@@ -310,7 +310,10 @@ def missing_stacks(
 
 
 def tidy(store: Store, done: Sequence[Sequence[Run]]) -> None:
-    """Remove what a kill left behind: checkpoints of stacks that are done, and half-written files a day old."""
+    """Remove what a kill left behind: checkpoints of stacks that are done, and half-written files a day old.
+
+    Encoders that no row names, written just before a kill, stay: another process may be about to name them.
+    """
     left = [checkpoint_path(store, members) for members in done]
     for folder in (store.rows_path, store.traces_path, store.encoders_path, store.checkpoints_path):
         for path in folder.glob("*.tmp"):

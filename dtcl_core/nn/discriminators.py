@@ -43,7 +43,7 @@ class Discriminator(Described):
         num_domains: N_D, at least 2; domains are 0 ... N_D - 1, and a negative number is an unknown one.
         calibrate: share, 0 to 0.9, of each known domain's examples held out to set the temperature of the posteriors; 0: none.
         seed: of the choice of these examples, and of the MLP's initial weights.
-        features: what is seen of an embedding: "l2" its direction, "raw" the embedding itself.
+        features: what is seen of an embedding: "l2" its direction, "raw" the embedding itself. Not in `state_dict()`: load into one with the same.
 
     Attributes:
         temperature_: what logits are divided by; 1 without calibration, None before `fit`.
@@ -98,7 +98,7 @@ class Discriminator(Described):
 
     def _held_out(self, domains: Tensor, there: list[int]) -> Tensor:
         """Which examples [N] set the temperature: the share `calibrate` of each domain, of which one is left at least."""
-        order = torch.randperm(len(domains), generator=torch.Generator().manual_seed(self.seed)).to(domains.device)
+        order = torch.randperm(len(domains), generator=torch.Generator().manual_seed(self.seed), device="cpu").to(domains.device)
         apart = torch.zeros_like(domains, dtype=torch.bool)
         for domain in there:
             mine = order[domains[order] == domain]
@@ -133,7 +133,7 @@ class Discriminator(Described):
     forward = predict_proba
 
     def predict(self, z: Tensor) -> Tensor:
-        """Most probable domain, int [..., N]."""
+        """Most probable domain, int [..., N]. Raises what `predict_proba` raises."""
         return self.predict_proba(z).argmax(-1)
 
     def score(self, z: Tensor, domains: Tensor) -> float:
@@ -144,7 +144,7 @@ class Discriminator(Described):
             domains: int [..., N], less than num_domains; an example of unknown domain, a negative number, does not count.
 
         Raises:
-            ValueError: for domains of another shape, that are no integers, or out of range.
+            RuntimeError, ValueError: as for `predict_proba`; ValueError also for domains of another shape, that are no integers, or out of range.
         """
         predicted = self.predict(z)
         check_integers("domains", domains, predicted.shape)
@@ -239,7 +239,7 @@ class MLPDiscriminator(Discriminator):
         generator, parameters = torch.Generator().manual_seed(self.seed), []
         for inputs, outputs in ((x.shape[-1], self.hidden), (self.hidden, self.num_domains)):
             for shape in ((outputs, inputs), (outputs,)):  # as nn.Linear starts, from a generator of our own
-                start = (torch.rand(shape, generator=generator) * 2 - 1) * (1 / math.sqrt(inputs))
+                start = (torch.rand(shape, generator=generator, device="cpu") * 2 - 1) * (1 / math.sqrt(inputs))
                 parameters.append(nn.Parameter(start.to(x)))
         optimizer = torch.optim.Adam(parameters, lr=0.01, weight_decay=1e-4)
         for _ in range(self.steps):

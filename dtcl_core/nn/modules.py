@@ -150,7 +150,11 @@ class _TwoViews(_Contrastive):
         self.symmetric = symmetric
         self.negatives = negatives
         self.queue = queue
-        self._check_queue(queue)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "queue":
+            self._check_queue(value)
+        super().__setattr__(name, value)
 
     def forward(
         self,
@@ -199,6 +203,8 @@ class _TwoViews(_Contrastive):
         self._check_views(views, domains, queue)
         if queue is not None and queue.dim != views[0].shape[-1]:
             raise ValueError(f"the queue holds embeddings of {queue.dim} dimensions, z0 has {views[0].shape[-1]}.")
+        if queue is not None and queue is self.queue and self.training and views[0].dim() > 2:
+            raise ValueError(f"a loss fills its own queue with one run, [N, k]; z0 is {[*views[0].shape]}.")
         if ids is not None:
             check_integers("ids", ids, views[0].shape[-2:-1])
 

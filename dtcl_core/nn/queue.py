@@ -60,7 +60,7 @@ class NegativeQueue(Described):
             processes.check_alike(lambda: self._check(z, domains, ids), z, gather)
         unknown = z.new_full(z.shape[:1], -1, dtype=torch.long)
         new = {"z": z.detach(), "filled": unknown < 0}
-        new |= {name: unknown if t is None else t.long() for name, t in (("domains", domains), ("ids", ids))}
+        new |= {name: unknown if t is None else t.to(z.device, torch.int64) for name, t in (("domains", domains), ("ids", ids))}
         for name, value in new.items():  # exchanged on z's device: some backends exchange on a GPU only
             value, kept = processes.all_gather(value) if gather else value, getattr(self, name)
             kept.copy_(torch.cat([kept, value[-self.size :].to(kept)])[-self.size :])

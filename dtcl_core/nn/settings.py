@@ -47,9 +47,9 @@ OPTIONS: dict[str, Callable[[str, Any], Any]] = {  # of any module here, and how
     "schedule": partial(checked_choice, accepted=("constant", "ganin")),
     "features": partial(checked_choice, accepted=FEATURES),
     "num_domains": partial(checked_number, low=2, integer=True),
-    "seed": partial(checked_number, integer=True),
+    "seed": partial(checked_number, high=2**63 - 1, integer=True),
     "calibrate": partial(checked_number, high=0.9),
-    "l2": partial(checked_number, above=True),
+    **dict.fromkeys(("l2", "low", "high"), partial(checked_number, above=True)),
     "discriminator": _discriminator,
     "bandwidths": _bandwidths,
 }
@@ -182,8 +182,8 @@ class LearnedTemperature(Described):
 
     def __init__(self, start: float = 0.1, low: float = 0.01, high: float = 1.0):
         super().__init__()
-        self.low = float(checked_number("low", low, 0.0, above=True))
-        self.high = float(checked_number("high", high, self.low, above=True))
+        self.low, self.high = low, high
+        checked_number("high", high, self.low, above=True)
         if not self.low < checked_number("start", start) < self.high:
             raise ValueError(f"start must lie between low and high, {self.low:g} and {self.high:g}, got {start!r}.")
         share = math.log(start / self.low) / math.log(self.high / self.low)
@@ -194,8 +194,9 @@ class LearnedTemperature(Described):
         return torch.tensor([self.low, self.high], dtype=torch.float64)
 
     def set_extra_state(self, state: Tensor) -> None:
-        """Take the bounds over that were saved."""
-        self.low, self.high = state.tolist()
+        """Take the bounds over that were saved; ValueError if they are none."""
+        low, high = state.tolist()
+        self.low, self.high = low, checked_number("high", high, low, above=True)
 
     def forward(self) -> Tensor:
         """The temperature, a 0-d tensor."""

@@ -129,7 +129,7 @@ class Weigher(Tunable):
                 raise ValueError(f"{returned} probabilities that sum to 1.")
             return q
 
-        return (processes.check_alike(asked, z, gather) if checked else asked()).to(z.dtype)
+        return (processes.check_alike(asked, z, gather) if checked else asked()).to(z)
 
     def weighed(
         self, anchors: Anchors, candidates: Candidates, known: HasPosterior, gather: bool, validate: bool

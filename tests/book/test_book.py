@@ -99,12 +99,16 @@ def test_a_cell_is_read_at_a_glance(path):
     assert max(len(c.source.splitlines()) for c in cells(path)) <= 25
 
 
-def test_the_readme_gives_the_answer_of_the_rows(monkeypatch):
+def test_the_readme_gives_the_answer_of_the_rows(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "book")
     import refresh
 
     text = (ROOT / "README.md").read_text()
     assert "\n".join([refresh.BEGIN, *refresh.answer(), refresh.END]) in text, "make notebooks"
+    (tmp_path / "README.md").write_text(cut := text.replace(refresh.END, ""))
+    with pytest.raises(ValueError, match="needs the lines"):
+        refresh.write_answer(tmp_path / "README.md")
+    assert (tmp_path / "README.md").read_text() == cut
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda p: p.stem)

@@ -150,6 +150,11 @@ def test_a_learned_temperature_says_what_it_is():
     for start, low, high in ((0.1, 0.1, 1.0), (1.0, 0.1, 1.0), (0.5, 0.0, 1.0), (0.5, 1.0, 0.1), (math.nan, 0.1, 1.0)):
         with pytest.raises(ValueError, match="must (be|lie)"):
             LearnedTemperature(start, low, high)
+    learned = LearnedTemperature()
+    for wrong in (lambda: setattr(learned, "low", -1), lambda: learned.set_extra_state(torch.tensor([0.0, -1.0]))):
+        with pytest.raises(ValueError, match="(low|high) must be a number > 0"):
+            wrong()
+    assert (learned.low, learned.high) == (0.01, 1.0)
 
 
 # --- what is only unfavourable means the same everywhere -----------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """The losses as modules: against their functional forms, references written by others, and each other."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from pytorch_metric_learning.losses import SupConLoss as ReferenceSupCon
@@ -462,6 +464,27 @@ def test_a_wrong_option_is_refused_when_it_is_set(module):
         setattr(module, name, before)
 
 
+@pytest.mark.parametrize("make", [LinearDiscriminator, MLPDiscriminator])
+def test_a_discriminator_is_fitted_where_its_data_are_whatever_the_default_device(make):
+    plain, elsewhere = make(2, calibrate=0.4), make(2, calibrate=0.4)
+    plain.fit(Z, DOMAINS)
+    with torch.device("meta"):
+        elsewhere.fit(Z, DOMAINS)
+    assert torch.equal(elsewhere.predict_proba(Z), plain.predict_proba(Z))
+
+
+def test_what_a_user_left_on_the_cpu_is_moved_to_the_embeddings(monkeypatch):
+    z = Z.to("meta")
+    monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())  # there is none of this device
+    unchecked = DomainWeightedInfoNCELoss(num_domains=2, discriminator=Answering(torch.full((6, 2), 0.5)), validate=False)
+    assert unchecked(z, z, DOMAINS).device == z.device
+    exchanged = []
+    monkeypatch.setattr(NegativeQueue, "_check", lambda *_: None)  # it reads values
+    monkeypatch.setattr("dtcl_core.nn.gather.all_gather", lambda t: exchanged.append(t.device.type) or t)
+    NegativeQueue(3, 4).to("meta").push(z, DOMAINS, DOMAINS, gather=True)
+    assert exchanged == ["meta"] * 4
+
+
 # --- mistakes -----------------------------------------------------------------------------------------------------------
 
 WEIGHTED = DomainWeightedInfoNCELoss(num_domains=2)
@@ -569,6 +592,10 @@ def test_a_loss_made_for_no_device_compiles_like_any_other():
         (lambda: LinearDiscriminator(2).fit(Z, DOMAINS).predict(Z.long()), r"as those fitted to, got torch.int64 \(6, 4\)"),
         (lambda: InfoNCELoss(torch.empty(0))(Z, Z), r"tau has shape \(0,\), but a temperature is a number"),
         (lambda: NegativeQueue(3, 4).push(Z, ids=DOMAINS[:3]), r"ids must be integers \[6\]"),
+        (lambda: setattr(InfoNCELoss(), "queue", 5), "queue must be a NegativeQueue, got int"),
+        (lambda: setattr(InfoNCELoss(negatives="both_views"), "queue", NegativeQueue(3, 4)), "a queue takes the place of the batch's"),
+        (lambda: InfoNCELoss(queue=NegativeQueue(3, 4))(Z[None], Z[None]), r"its own queue with one run, \[N, k\]; z0 is \[1, 6, 4\]"),
+        (lambda: LinearDiscriminator(2, seed=2**64), "seed must be an integer >= 0 and <= 9.22337e\\+18, got 18446744073709551616"),
     ],
 )  # fmt: skip
 def test_mistakes_are_answered_by_one_sentence(call, message):

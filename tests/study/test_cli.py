@@ -17,6 +17,7 @@ from fcntl import ioctl
 from pathlib import Path
 
 import pytest
+import torch
 from test_results import row
 
 import dtcl_core
@@ -87,7 +88,7 @@ def test_one_version_is_told_everywhere(capsys):
         (["stauts"], "status"),
         (["run", "main_tabel"], "main_table"),
         (["run", "main_table", "--preset", "papr"], "paper"),
-        (["run", "main_table", "--seed-s", "2"], "--seeds"),
+        (["run", "main_table", "--seed", "2"], "--seeds"),
         (["run", "main_table", "--methods", "dw_pair"], "dw_pairs"),
         (["freeze", "grid", "main_tabel"], "main_table"),
     ],
@@ -118,6 +119,27 @@ def test_a_users_mistake_is_one_line(arguments, message, tmp_path, capsys):
     captured = capsys.readouterr()
     assert status == 2 and message in captured.err and captured.err.count("\n") == 1 and not captured.out
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "fresh", "--preset", "paper", "--seeds", "60"], "--seeds 60 is too many: fresh has 50 in preset paper"),
+        (["run", "main_table", "--preset", "paper", "--precision", "bfloat16"], "bfloat16 needs a store of its own"),
+    ],
+)
+def test_what_the_preset_paper_does_not_have_is_refused(arguments, message, tmp_path, monkeypatch, capsys, nothing_trains):
+    monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
+    assert cli.main(arguments) == 2 and message in capsys.readouterr().err
+
+
+def test_an_audit_that_runs_out_of_memory_says_so(tmp_path, monkeypatch, capsys):
+    def no_room(*_, **__):
+        raise torch.OutOfMemoryError("CUDA out of memory.")
+
+    monkeypatch.setattr("dtcl_study.audit.audit", no_room)
+    assert cli.main(["audit", "--results", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == "error: CUDA out of memory.\n"
 
 
 @pytest.mark.parametrize(

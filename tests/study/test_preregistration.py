@@ -47,6 +47,7 @@ def test_fresh_rows_are_younger_than_what_they_are_judged_by():
         if run["seed"] >= FIRST_FRESH_SEED:
             trained |= {(told["commit"], name) for name in (*WRITTEN, fresh.get(key, WRITTEN[0]))}
             devices.setdefault((run["sigma"], run["seed"]), set()).add(told["device"])
+        assert told["precision"] == "float32", f"{key}: all are in float32"
     for commit, name in trained:
         assert commit and not commit.endswith("+"), "trained with code that is not committed"
         assert text_at(commit, name) == (ROOT / name).read_text(), f"{name} was otherwise at {commit}"
