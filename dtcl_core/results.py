@@ -200,7 +200,9 @@ class Store:
             if not networks:
                 raise
             warnings.warn(f"trained encoders are not kept: {error}", stacklevel=3)
-            named = "".join(path.read_text(errors="replace") for path in self.rows_path.glob("*.jsonl"))  # by another process
+            named = "".join(
+                path.read_text(encoding="utf-8", errors="replace") for path in self.rows_path.glob("*.jsonl")
+            )  # by another process
             for name in new:
                 if name not in named:
                     (self.encoders_path / name).unlink(missing_ok=True)
