@@ -262,7 +262,7 @@ def other_settings(preset: str = "paper") -> str:
         return ""
     n, plain = other.contrasts[0].interval.n, Protocol().dropout
     why = f"we chose {EVERYWHERE.removeprefix('dropout ')} after seeing its results, and selected no hyperparameters again"
-    told = f"On {n} fresh seeds the methods are {tally(same.contrasts)} of accuracy, with {EVERYWHERE} {tally(other.contrasts)}"
+    told = f"On {n} fresh seeds, with {plain:g} the methods are {tally(same.contrasts)} of accuracy, with {EVERYWHERE} {tally(other.contrasts)}"
     return f"We take dropout {plain:g}; the paper names no rate. {told} (exploratory: {why})."
 
 
