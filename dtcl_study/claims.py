@@ -147,7 +147,7 @@ class Claim:
             found = [c._replace(state="not clear" if c.interval.low <= 0 <= c.interval.high else "clear") for c in found]
         awaited = "fresh seeds that are not trained yet" if self.judged_on == "fresh" else f"all {SEEDS} seeds of its grid"
         lost = sum(c.state == "against" for c in found) if self.rule is by_the_rule else 0
-        awaited += f"; {lost} of {len(found)} comparisons are against it already" * (lost > 0)
+        awaited += f"; {lost} of {len(found)} comparisons {'is' if lost == 1 else 'are'} against it already" * (lost > 0)
         return Verdict(word, found + beside, *((f"waits for {awaited}", lost) if word == NOT_YET else ()))
 
 

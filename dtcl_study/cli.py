@@ -179,11 +179,11 @@ def run(options: argparse.Namespace) -> int:
         why = "nothing is frozen for it yet (dtcl freeze)" if options.preset == "paper" else "try preset paper"
         raise ValueError(f"{options.experiment} asks for no run in preset {options.preset}: {why}.")
     if (options.seeds or 0) > (count := len({run.seed for run in runs})):
-        raise ValueError(f"--seeds {options.seeds} is too many: {options.experiment} has {count} in preset {options.preset}.")
-    if options.precision == "bfloat16" and options.preset == "paper" and not options.results:
-        raise ValueError("the rows of preset paper are in float32; bfloat16 needs a store of its own: --results FOLDER.")
+        raise ValueError(f"--seeds {options.seeds} is too many: these runs of {options.experiment} have {count}.")
     runs = local.shard_of(runs, *options.shard) if options.shard else runs
     store = Store(options.results) if options.results else store_of(options.preset)
+    if options.precision == "bfloat16" and store.path.resolve() == HERE.parent / "results":
+        raise ValueError("the rows in results/ are in float32; bfloat16 needs a store of its own: --results FOLDER.")
     missing, counted = len(store.missing(runs, record)), f"{options.experiment}, preset {options.preset}"
     print(f"{counted}: {len(runs) - missing} of {len(runs)} runs exist in {store.path}.", flush=True)
     if missing:

@@ -183,7 +183,7 @@ class _TwoViews(_Contrastive):
         own, queue = queue is None and self.queue is not None, self.queue if queue is None else queue
         if not self.validate:
             self._check_queue(queue)
-        views, domains, tau = self._checked(z0, z1, domains, queue=queue, ids=ids)
+        views, domains, tau = self._checked(z0, z1, domains, queue=queue, ids=ids, own=own)
         one_pool = self.negatives == "both_views"
         if len(views) > 2 and not one_pool:
             raise ValueError(f'{len(views)} views make one pool: they need negatives="both_views".')
@@ -198,12 +198,12 @@ class _TwoViews(_Contrastive):
             queue.push(views[1], domains, ids, gather=self.gather)
         return total
 
-    def _check(self, views: list[Tensor], domains: Tensor | None, queue: Any, ids: Any) -> None:
+    def _check(self, views: list[Tensor], domains: Tensor | None, queue: Any, ids: Any, own: bool) -> None:
         self._check_queue(queue)
         self._check_views(views, domains, queue)
         if queue is not None and queue.dim != views[0].shape[-1]:
             raise ValueError(f"the queue holds embeddings of {queue.dim} dimensions, z0 has {views[0].shape[-1]}.")
-        if queue is not None and queue is self.queue and self.training and views[0].dim() > 2:
+        if own and self.training and views[0].dim() > 2:
             raise ValueError(f"a loss fills its own queue with one run, [N, k]; z0 is {[*views[0].shape]}.")
         if ids is not None:
             check_integers("ids", ids, views[0].shape[-2:-1])

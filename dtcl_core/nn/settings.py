@@ -196,6 +196,7 @@ class LearnedTemperature(Described):
     def set_extra_state(self, state: Tensor) -> None:
         """Take the bounds over that were saved; ValueError if they are none."""
         low, high = state.tolist()
+        checked_number("low", low, above=True)
         self.low, self.high = low, checked_number("high", high, low, above=True)
 
     def forward(self) -> Tensor:

@@ -260,6 +260,27 @@ def test_table_2_is_shown_for_other_seeds_too(whole_store, tmp_path, monkeypatch
     assert "mean over 2 seeds" in printed and "over the four baselines' mean" in printed
 
 
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_front_page_says_what_it_has_where_the_grid_is_missing(whole, tmp_path, monkeypatch, capsys):
+    """On the committed rows of fresh seeds, with and without those of dropout 0.25."""
+    rows, asked = Store(ROOT / "results").rows(), [run for name in ("fresh", "choices") for run in REGISTRY[name].runs("paper")]
+    changed = {run.key for run in asked if run.protocol.dropout == 0.25}
+    kept = [rows[run.key] for run in asked if run.key in rows and (whole or run.key not in changed)]
+    Store(tmp_path).add(
+        [{name: value for name, value in row.items() if name not in ("encoder", "shard", "digest")} for row in kept]
+    )
+    monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
+    monkeypatch.chdir(ROOT / "book")
+    code = re.findall(r"```\{code-cell\}[^\n]*\n(.*?)```", (ROOT / "book/intro.md").read_text(), flags=re.DOTALL)
+    exec("\n".join(line for line in "\n".join(code).splitlines() if not line.startswith(":")), {})
+    plt.close("all")
+    shown = capsys.readouterr().out
+    assert "**Other open settings move the leads too.**" in shown and "**The rule for verdicts can err.**" not in shown
+    (settings,) = re.findall(r"Each of (\d+) settings was changed alone", shown)
+    assert (f"(dropout 0.25 is one of the {settings}; " in shown) is whole and ("With dropout 0.25 the leads" in shown) is whole
+    assert ("Not all of these runs come from one kind of processor" in shown) is whole
+
+
 @pytest.mark.parametrize("page", ["intro", "trust", "execution"])
 def test_a_page_of_text_renders_without_any_run(page, tmp_path, monkeypatch):
     monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))

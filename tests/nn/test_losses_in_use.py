@@ -6,6 +6,7 @@ import math
 import subprocess
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -151,8 +152,9 @@ def test_a_learned_temperature_says_what_it_is():
         with pytest.raises(ValueError, match="must (be|lie)"):
             LearnedTemperature(start, low, high)
     learned = LearnedTemperature()
-    for wrong in (lambda: setattr(learned, "low", -1), lambda: learned.set_extra_state(torch.tensor([0.0, -1.0]))):
-        with pytest.raises(ValueError, match="(low|high) must be a number > 0"):
+    saved = [partial(learned.set_extra_state, torch.tensor(bounds)) for bounds in ([0.0, 1.0], [0.5, 0.1], [math.nan, 1.0])]
+    for wrong in (partial(setattr, learned, "low", -1), *saved):
+        with pytest.raises(ValueError, match="(low must be a number > 0|high must be a number > 0.5), got"):
             wrong()
     assert (learned.low, learned.high) == (0.01, 1.0)
 

@@ -124,12 +124,16 @@ def test_a_users_mistake_is_one_line(arguments, message, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run", "fresh", "--preset", "paper", "--seeds", "60"], "--seeds 60 is too many: fresh has 50 in preset paper"),
-        (["run", "main_table", "--preset", "paper", "--precision", "bfloat16"], "bfloat16 needs a store of its own"),
+        (["run", "fresh", "--preset", "paper", "--seeds", "60"], "--seeds 60 is too many: these runs of fresh have 50"),
+        (["run", "main_table", "--preset", "laptop", "--precision", "bfloat16"], "bfloat16 needs a store of its own"),
+        (
+            ["run", "main_table", "--precision", "bfloat16", "--results", str(ROOT / "results")],
+            "bfloat16 needs a store of its own",
+        ),
     ],
 )
-def test_what_the_preset_paper_does_not_have_is_refused(arguments, message, tmp_path, monkeypatch, capsys, nothing_trains):
-    monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
+def test_what_does_not_belong_among_the_rows_is_refused(arguments, message, monkeypatch, capsys, nothing_trains):
+    monkeypatch.setenv("DTCL_RESULTS", str(ROOT / "results"))
     assert cli.main(arguments) == 2 and message in capsys.readouterr().err
 
 
