@@ -200,11 +200,9 @@ class Store:
             if not networks:
                 raise
             warnings.warn(f"trained encoders are not kept: {error}", stacklevel=3)
-            named = "".join(
-                path.read_text(encoding="utf-8", errors="replace") for path in self.rows_path.glob("*.jsonl")
-            )  # by another process
+            rows_there = "".join(path.read_text(encoding="utf-8", errors="replace") for path in self.rows_path.glob("*.jsonl"))
             for name in new:
-                if name not in named:
+                if name not in rows_there:  # else another process stored the same network
                     (self.encoders_path / name).unlink(missing_ok=True)
             return self.add([{name: value for name, value in row.items() if name != "encoder"} for row in rows])
         return target
