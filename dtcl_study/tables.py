@@ -1,4 +1,4 @@
-"""The paper's tables, each cell reported above measured ("twins"): its rows in its order, its columns.
+"""The paper's tables, each cell reported beside or above measured ("twins"): its rows in its order, its columns.
 
 A twin shows three decimals throughout, 95 % intervals over seeds, n, the best of each column in bold (of Tables 3 to 8 that of the
 table) and the second best underlined, the oracle aside; of D-Test-ID the nearest to one half.
@@ -31,6 +31,7 @@ ACCURACIES = (OOD, ID, DOMAIN)
 Where = Mapping[str, Any]  # values of columns of rows
 Place = tuple[int, int]  # a cell, by line and column
 NOT_RUN = "not yet run"
+KINDS, BESIDE = ("reported", "measured"), 3  # of accuracy; with so many columns a page has room for both side by side
 MARKS = {" *": "* the paper's methods", " †": "† oracle, not ranked"}
 
 
@@ -130,22 +131,23 @@ class Twin:
         return len({interval.n for interval in self.measured.values()} - {0}) > 1
 
     def table(self, first: str = "") -> Table:
-        """As a page shows it, with a header of the first column: two lines a row, reported above, measured below with its interval."""
+        """As a page shows it, with a header of the first column: reported beside measured, of more than `BESIDE` columns above it."""
         records: list[dict[str, str]] = []
-        marked: dict[tuple[int, str], str] = {}
-        small: dict[tuple[int, str], str] = {}
-        heads = [column.head or column.label for column in self.columns]
+        marked, small = dict[tuple[int, str], str](), dict[tuple[int, str], str]()
+        beside, heads = len(self.columns) <= BESIDE, [column.head or column.label for column in self.columns]
+        names = [[f"{head}, {kind}" if beside else head for head in heads] for kind in KINDS]
         for k, marks in enumerate((self.marks(self.reported), self.marks(self.comparable))):
-            marked |= {(2 * i + k, heads[j]): mark for (i, j), mark in marks.items()}
+            marked |= {(i if beside else 2 * i + k, names[k][j]): mark for (i, j), mark in marks.items()}
         for i, line in enumerate(self.lines):
-            above, below = {first: line.label + line.mark, " ": "reported"}, {first: "", " ": "measured"}
-            for j, head in enumerate(heads):
+            label = {first: line.label + line.mark}
+            above, below = (label, label) if beside else (label | {" ": KINDS[0]}, {first: "", " ": KINDS[1]})
+            for j, (reported_name, measured_name) in enumerate(zip(*names, strict=True)):
                 told, ours = self.reported.get((i, j)), self.measured[i, j]
-                above[head] = "–" if told is None else f"{told:.3f}"
-                below[head] = f"{ours.mean:.3f}" if ours.n else "–"
+                above[reported_name] = "–" if told is None else f"{told:.3f}"
+                below[measured_name] = f"{ours.mean:.3f}" if ours.n else "–"
                 ends = [f"{ours.low:.3f}–{ours.high:.3f}"] * (ours.n > 1) + [f"n {ours.n}"] * (self.mixed and ours.n > 0)
-                small |= {(2 * i + 1, head): ", ".join(ends)} if ends else {}
-            records += [above, below]
+                small |= {(len(records) + (not beside), measured_name): ", ".join(ends)} if ends else {}
+            records += [above] if beside else [above, below]
         return Table(pd.DataFrame(records), self.said, marked, small)
 
     @property
@@ -156,12 +158,11 @@ class Twin:
         if max((interval.n for interval in intervals), default=0) < 2:
             how = NOT_RUN if self.n_text == NOT_RUN else "one seed, so no interval"
         found = {line.mark for line in self.lines}
-        marks = "; ".join(says for mark, says in MARKS.items() if mark in found)
-        marks = f" {marks}." if marks else ""
+        how += "".join(f"{sign} {says}" for sign, says in zip(".;", (says for mark, says in MARKS.items() if mark in found)))
         best = "best mean of the table" if self.whole else "best mean, underlined: second best"
         best = "the better of a method's two discriminators" if any(line.group for line in self.lines) else best
-        best += " (D-Test-ID: nearest 0.5)" * (DOMAIN in {column.metric for column in self.columns})
-        return f"{self.caption} Measured: {how}.{marks} Bold: {best}." + " Means of different n are not compared." * self.mixed
+        best += " (D-Test-ID: nearest 0.5, chance)" * (DOMAIN in {column.metric for column in self.columns})
+        return f"{self.caption} Measured: {how}. Bold: {best}." + " Means of different n are not compared." * self.mixed
 
 
 def twin(caption: str, lines: Sequence[Line], columns: Sequence[Column], rows: pd.DataFrame, paper: pd.DataFrame) -> Twin:
@@ -196,7 +197,7 @@ def accuracy_texts(rows: pd.DataFrame) -> list[str]:
 def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIGMA) -> Twin:
     """Table 1: seven methods by three accuracies; rows of selected configurations."""
     where = {"label_fraction": label_fraction, "sigma": sigma}
-    heads = {OOD: "Unseen colour (Test-OOD)", ID: "Training colours (Test-ID)", DOMAIN: "Colour found (D-Test-ID, chance 0.5)"}
+    heads = {OOD: "Unseen colour (Test-OOD)", ID: "Training colours (Test-ID)", DOMAIN: "Colour found (D-Test-ID)"}
     columns = [Column(SHORT[metric], metric, where, heads[metric]) for metric in ACCURACIES]
     methods = [m for m in METHODS if m in set(rows.method)] if len(rows) else METHODS
     paper = reported.main_comparison(sigma, label_fraction)
@@ -220,9 +221,8 @@ def temperature_table(number: int, rows: pd.DataFrame) -> Twin:
     mine = rows[(rows.method == method) & (rows.label_fraction == 0.01)]
     columns = [Column(f"tau_beta {b:g}", metric, {"tau_beta": b}) for b in TAU_BETAS]
     lines = [Line(f"{a:g}", {"tau_alpha": a}) for a in TAU_ALPHAS]
-    paper = reported.temperature_tables()
     caption = f"{SHORT[metric]} accuracy of {title(method)}, sigma 50, 1 % of the labels."
-    return replace(twin(caption, lines, columns, mine, paper[paper.method == method]), whole=True)
+    return replace(twin(caption, lines, columns, mine, reported.temperature_tables().query("method == @method")), whole=True)
 
 
 def table_9(rows: pd.DataFrame, sigmas: Sequence[float] = SIGMAS) -> Twin:
