@@ -218,10 +218,10 @@ def headline(first: Verdict, second: Verdict, elsewhere: str = "") -> tuple[str,
         assert mine and sum(map(len, each)) == len(mine), "labels name accuracy and method"
         lines.append((name, *map(sides, each), by_the_rule(mine)))
     alone = [by_the_rule([c for c in first.contrasts if f": {method} " in c.label]) for method in methods]
-    said = ", ".join(f"{name} {word}" for name, word in zip(columns[1:], alone))
-    said = f" By method (post hoc): {said}." * (len({*alone}) > 1) + f" Other settings could change this. {elsewhere}".rstrip()
+    said = f" On accuracy by method (post hoc): {', '.join(map(' '.join, zip(columns[1:], alone)))}." * (len({*alone}) > 1)
+    said += f" Other settings could change this{elsewhere or '.'}"
     caption = f"Each method against each baseline on {seeds} fresh seeds. {SIDES}"
-    answer = f"**The main claim is {first.word}, hiding the colour is {second.word}.**{said}"
+    answer = f"**Main claim: {first.word}. Hiding the colour: {second.word}.**{said}"
     return answer, Table(pd.DataFrame(lines, columns=columns), caption), MEANS
 
 
@@ -255,15 +255,15 @@ def other_settings(preset: str = "paper") -> str:
         n = min(c.interval.n for c in again[0].contrasts)
         agrees = [verdict.word for verdict in again] == [judged(k, taken).word for k in (1, 2)]
         chosen = f"with {EVERYWHERE} (chosen after its leads had been seen) and {n} other seeds"
-        return f"A second study, {chosen}, {'agrees' if agrees else 'differs'}: {second_said(again)}."
+        return f". A second study, {chosen}, {'agrees' if agrees else 'differs'}: {second_said(again)}."
     changed = Evidence(preset, EVERYWHERE)
     same = judged_on(taken.fresh[taken.fresh.seed.isin(set(changed.fresh.seed))], preset=preset)
     if NOT_YET in ((other := judged(1, changed)).word, same.word):
         return ""
-    n, plain = other.contrasts[0].interval.n, Protocol().dropout
-    why = f"we chose {EVERYWHERE.removeprefix('dropout ')} after seeing its results, and selected no hyperparameters again"
-    told = f"On {n} fresh seeds, with {plain:g} the methods are {tally(same.contrasts)} of accuracy, with {EVERYWHERE} {tally(other.contrasts)}"
-    return f"We take dropout {plain:g}; the paper names no rate. {told} (exploratory: {why})."
+    n, was, new = other.contrasts[0].interval.n, Protocol().dropout, EVERYWHERE.removeprefix("dropout ")
+    told = f"On {n} of the fresh seeds the methods are {tally(same.contrasts)} with {was:g}, {tally(other.contrasts)} with {new}"
+    why = f"2 methods, 4 baselines, 2 accuracies; exploratory: we chose {new} after seeing its results, and did not retune"
+    return f", above all dropout: the paper names no rate, we take {was:g}. {told} ({why})."
 
 
 def second_said(again: Sequence[Verdict], preset: str = "paper") -> str:

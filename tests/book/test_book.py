@@ -250,7 +250,7 @@ def test_the_front_page_and_the_readme_give_the_answer_of_a_judged_study(whole_s
 def test_the_answer_of_table_1_stands_above_its_own_rows_alone(parameters, told, whole_store, tmp_path, monkeypatch):
     whole_study.settled(monkeypatch.setattr)
     printed, _ = perform(ROOT / "book/main_table.ipynb", tmp_path, monkeypatch, results=whole_store, **parameters)
-    assert told in printed and "main claim is" not in printed
+    assert told in printed and "Main claim" not in printed
     assert ("mean over 2 seeds" in printed) is ("seeds" in parameters), "fresh seeds are not these"
 
 

@@ -111,7 +111,7 @@ def test_nothing_is_said_of_dropout_025_before_its_rows_and_those_beside_them_ar
     assert not claims.other_settings(), "one run with dropout 0.1 is missing"
     store.add([whole_study.row(last)])
     assert len(re.findall(r"better in \d+ of 16 comparisons", claims.other_settings())) == 2
-    assert "On 10 fresh seeds" in claims.other_settings()
+    assert "On 10 of the fresh seeds" in claims.other_settings()
 
 
 def test_the_second_study_has_a_verdict_once_all_its_seeds_are_there(tmp_path, monkeypatch):

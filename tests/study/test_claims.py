@@ -65,7 +65,7 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
         return 0.775 if run.method == "dw_negatives" and metric == "test_ood" else papers(run, fraction, metric)
 
     said, table, means = claims.headline(*(claims.judged(number, MadeUp(papers)) for number in (1, 2)))
-    assert said.startswith("**The main claim is confirmed, hiding the colour is confirmed.** Other settings could change this.")
+    assert said.startswith("**Main claim: confirmed. Hiding the colour: confirmed.** Other settings could change this.")
     assert table.caption.startswith("Each method against each baseline on 20 fresh seeds. ")
     assert list(table.frame) == ["measure", "DW Negatives", "DW Pairs", "verdict on both"]
     assert [[cell.partition(" (")[0] for cell in line] for line in table.frame.to_numpy()] == [
@@ -84,7 +84,7 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
         assert text.startswith((f"better than {won}", f"better than all {won}")) if won else "better" not in text
     alone = claims.by_the_rule([c for c in verdict.contrasts if ": Domain-Weighted Negatives " in c.label])
     assert (
-        f"claim is {word}, hiding the colour is confirmed.** By method (post hoc): DW Negatives {alone}, DW Pairs confirmed."
+        f"claim: {word}. Hiding the colour: confirmed.** On accuracy by method (post hoc): DW Negatives {alone}, DW Pairs confirmed."
         in said
     )
     assert found.frame.iloc[0].tolist() == ["unseen colour", *told, word]
