@@ -3,7 +3,7 @@
     pip install . torchvision
     python examples/train.py FOLDER                     # --help says what can be set; --log DIR writes for TensorBoard
 
-ResNet-18 with SimCLR's head. After each epoch: the loss, what the temperatures were, and how well linear probes of the
+ResNet-18 with SimCLR's head. After each epoch: the means of the loss and of the temperatures, and how well linear probes of the
 backbone, fitted on half of the images, name class and domain of the other half. With --unseen DOMAIN that folder takes no
 part in the training, and the class is also named there.
 """
@@ -109,15 +109,19 @@ def accuracies():
 
 
 for epoch in range(options.epochs):
-    total = 0.0
+    seen, steps = {}, len(loader)
     for (x0, x1), domain in loader:
         z0, z1 = net.train()(torch.cat([x0, x1]).to(device)).chunk(2)
         loss = loss_fn(z0, z1, order[domain].to(device))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        total += loss.item() / len(loader)
-    figures = {"loss": total, **loss_fn.last, **accuracies()}
+        for name, value in {
+            "loss": loss.item(),
+            **loss_fn.last,
+        }.items():  # the discriminator's accuracy: on the batch that it was fitted on
+            seen[name] = seen.get(name, 0.0) + value / steps
+    figures = {**seen, **accuracies()}
     print(f"epoch {epoch + 1}: " + ", ".join(f"{name} {value:.3f}" for name, value in figures.items()), flush=True)
     if options.log:
         from torch.utils.tensorboard import SummaryWriter

@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 
 from ..checks import checked_choice
 from ..losses import anchor_losses, directions, pair_temperature, same_domain
-from .gather import all_gather, rows_of
+from .gather import joined, rows_of
 from .inputs import widened
 from .queue import NegativeQueue
 
@@ -44,7 +44,7 @@ class Candidates:
 
     def of_all_processes(self) -> Candidates:
         """The candidates of all processes, one process after the other."""
-        return replace(self, **{name: all_gather(t) for name, t in vars(self).items() if t is not None})
+        return replace(self, **{name: joined(t) for name, t in vars(self).items() if t is not None})
 
 
 @dataclass(frozen=True)

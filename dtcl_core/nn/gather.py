@@ -52,12 +52,22 @@ def rows_of(z: Tensor, gather: bool) -> Tensor:
 
 
 def all_gather(x: Tensor) -> Tensor:
-    """The tensors x [N, ...] of all processes, one after the other: [world size * N, ...].
+    """The tensors x [N, ...] of all processes, one after the other: [sum of N, ...]; N may differ between them.
 
-    Every process needs the same N. The gradient of a process's x is the sum over all processes' losses. Averaging parameters'
+    The gradient of a process's x is the sum over all processes' losses. Averaging parameters'
     gradients over processes, as `DistributedDataParallel` does, therefore gives the gradient of the mean loss. Without a
     process group x itself is returned. Integers of any type travel as int64.
     """
+    if not active():
+        return x
+    sizes = _exchanged(torch.tensor([len(x)], device=x.device)).tolist()
+    most = max(sizes)
+    everyones = joined(torch.cat([x, x.new_zeros(most - len(x), *x.shape[1:])]))
+    return torch.cat([everyones[most * i : most * i + size] for i, size in enumerate(sizes)])
+
+
+def joined(x: Tensor) -> Tensor:
+    """`all_gather` of tensors of one length N, which is not checked: [world size * N, ...]."""
     if not active():
         return x
     if x.is_floating_point():

@@ -45,18 +45,21 @@ def widened(z: Tensor) -> Tensor:
 
 def check_embeddings(
     z: Tensor, domains: Tensor | None = None, num_domains: int | None = None, name: str = "z", needed: bool = False,
-    domains_name: str = "domains",
+    domains_name: str = "domains", values: bool = True,
 ) -> None:  # fmt: skip
     """Raise ValueError unless embeddings z [..., N, k] and domains int [N] or [..., N] can be used; both names are for messages.
 
-    It reads from the device: call it in eager mode only. `needed` says whether domains must be given.
+    `needed` says whether domains must be given. `values` are read from the device, which a compiled graph cannot do; without them types and
+    shapes are checked.
     """
     if not isinstance(z, Tensor):
         raise ValueError(f"{name} must be a tensor, got {type(z).__name__}.")
     if z.dim() < 2 or not z.is_floating_point() or 0 in z.shape[-2:]:
         raise ValueError(f"{name} must be floating embeddings [..., N, k], got {z.dtype} {tuple(z.shape)}.")
     if domains is not None or needed:
-        check_integers(domains_name, domains, z.shape[-2:-1], z.shape[:-1])
+        check_integers(domains_name, domains, z.shape[-2:-1], z.shape[:-1], of=f"{name} {[*z.shape]}", values=values)
+    if not values:
+        return
     wide = widened(z.detach())
     if not outside_vmap(bool, wide.square().sum(-1).isfinite().all()):  # the losses divide by the root of this sum
         whole = bool(wide.isfinite().all())
@@ -65,15 +68,17 @@ def check_embeddings(
         check_domains(domains, num_domains)
 
 
-def check_integers(name: str, value: Any, *shapes: Sequence[int], types: Sequence[torch.dtype] = INTEGERS) -> None:
-    """Raise ValueError unless a value is a tensor of one of these shapes and types, and int64 can hold it."""
+def check_integers(
+    name: str, value: Any, *shapes: Sequence[int], types: Sequence[torch.dtype] = INTEGERS, of: str = "", values: bool = True
+) -> None:
+    """Raise ValueError unless a value is a tensor of one of these shapes and types, and (by its `values`) int64 can hold it."""
     if not isinstance(value, Tensor):
         advice = " (number names once, for all data)" * (isinstance(value, Sequence) and any(isinstance(v, str) for v in value))
         raise ValueError(f"{name} must be a tensor of integers{advice}, got {type(value).__name__}.")
     if value.dtype not in types or value.shape not in shapes:
-        wanted = f"integers {list(shapes[0])}, one an example"
+        wanted = f"integers {list(shapes[0])}, one an example" + f" of {of}" * bool(of)
         raise ValueError(f"{name} must be {wanted}, got {value.dtype} {tuple(value.shape)}.")
-    if value.dtype == torch.uint64 and outside_vmap(bool, (value.long() < 0).any()):
+    if values and value.dtype == torch.uint64 and outside_vmap(bool, (value.long() < 0).any()):
         raise ValueError(f"{name} must be below 2**63, got {max(value.flatten().tolist())}.")
 
 
@@ -87,10 +92,10 @@ def check_domains(domains: Tensor, num_domains: int | None) -> None:
         raise ValueError(f"domains must be {accepted}, got {lowest} ... {highest}.")
 
 
-def check_labels(z: Tensor, labels: Any) -> None:
-    """Raise ValueError unless labels are integers [N] >= 0 (or bool), one for each row of z [N, k]."""
+def check_labels(z: Tensor, labels: Any, values: bool = True) -> None:
+    """Raise ValueError unless labels are integers [N] >= 0 (or bool), one for each row of z [N, k]; see `check_embeddings`."""
     if z.dim() != 2:
         raise ValueError(f"labels need embeddings [N, k], got {tuple(z.shape)}.")
-    check_integers("labels", labels, z.shape[:1], types=(*INTEGERS, torch.bool))
-    if outside_vmap(bool, (labels.long() < 0).any()):
+    check_integers("labels", labels, z.shape[:1], types=(*INTEGERS, torch.bool), values=values)
+    if values and outside_vmap(bool, (labels.long() < 0).any()):
         raise ValueError(f"labels must be 0 or more, got {labels.min().item()}; leave unlabelled examples out.")

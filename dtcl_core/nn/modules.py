@@ -12,8 +12,8 @@ arguments. For embeddings [R, N, k], a tensor [R] has a value for each run. A co
 anew; its schedules must return numbers. Processes learn different temperatures (and weights of a `DomainAdversary`), unless
 `DistributedDataParallel` wraps the loss too, or the gradients are averaged in another way.
 
-**Checks.** Options that make no sense raise ValueError when they are set (sizes cannot change later), inputs at the call. A check of inputs reads from the
-device, which stalls a GPU; a compiled loss, or one with ``validate=False``, omits it. A tensor's temperature that is not positive then makes the loss or its
+**Checks.** Options that make no sense raise ValueError when they are set (sizes cannot change later), inputs at the call. A check of their values reads from the
+device, which stalls a GPU; a compiled loss, or one with ``validate=False``, checks types and shapes alone. A tensor's temperature that is not positive then makes the loss or its
 gradient NaN. An unfavourable batch is no error: an anchor with one positive and no negative has a loss of 0, and where domains
 are unknown or all alike, w_ij = 1 / N_D.
 
@@ -36,7 +36,7 @@ from torch import Tensor
 
 from . import gather as processes
 from .candidates import Anchors, Candidates, Temperatures, across_views, contrast, for_views, within_all
-from .inputs import check_embeddings, check_integers, check_labels, widened
+from .inputs import check_embeddings, check_integers, check_labels, warn, widened
 from .monitor import Seen
 from .queue import NegativeQueue
 from .settings import Setting
@@ -88,7 +88,7 @@ class _Contrastive(Weighed):
             return self._temperatures(widened(z0))
 
         if not self.validate or torch.compiler.is_compiling():
-            self._check_given(domains)
+            self._check(views, domains, values=False, **more)
             tau = self._temperatures(widened(z0))
         else:
             beside = (domains, *more.values(), self.weigher and self.weigher.discriminator, *views[1:])
@@ -97,17 +97,14 @@ class _Contrastive(Weighed):
             domains = domains.to(z0.device, torch.int64, copy=True)
         return [widened(z) for z in views], domains, tau
 
-    def _check_given(self, domains: Tensor | None) -> None:
+    def _check_views(self, views: list[Tensor], domains: Tensor | None, queue: Any = None, values: bool = True) -> None:
+        """Raise ValueError for views and domains that make no sense; see `inputs.check_embeddings`."""
+        z0, *others = views
         if domains is None and self.needs_domains:
             raise ValueError(f"{type(self).__name__} needs domains: call {self.usage}.")
-
-    def _check_views(self, views: list[Tensor], domains: Tensor | None, queue: Any = None) -> None:
-        """Raise ValueError for views and domains that make no sense."""
-        z0, *others = views
-        self._check_given(domains)
-        check_embeddings(z0, domains, None if self.weigher is None else self.weigher.num_domains, "z0")
+        check_embeddings(z0, domains, None if self.weigher is None else self.weigher.num_domains, "z0", values=values)
         for i, z in enumerate(others, 1):
-            check_embeddings(z, name=f"z{i}")
+            check_embeddings(z, name=f"z{i}", values=values)
             if z0.shape != z.shape:
                 raise ValueError(f"z0 and z{i} must share a shape [..., N, k], got {tuple(z0.shape)} and {tuple(z.shape)}.")
             if widened(z0).dtype != widened(z).dtype:
@@ -116,6 +113,10 @@ class _Contrastive(Weighed):
             raise ValueError(f"gather needs embeddings [N, k], got {tuple(z0.shape)}.")
         if queue is None and z0.shape[-2] < 2 and not (self.gather and processes.active()):
             raise ValueError(f"a batch of {z0.shape[-2]} has no negatives to contrast with.")
+        if self.own_domain and values and queue is None and domains is not None and not (self.gather and processes.active()):
+            known = domains[domains.long() >= 0]
+            if len(known.unique()) == len(known):
+                warn("a batch holds no two examples of one known domain: no anchor has a negative, and nothing is learned.")
 
     def _temperatures(self, like: Tensor) -> Temperatures:
         """The present temperatures, each asked for once a call."""
@@ -181,8 +182,6 @@ class _TwoViews(_Contrastive):
                 without a queue, a temperature that is not positive, or more than two views without ``negatives="both_views"``.
         """
         own, queue = queue is None and self.queue is not None, self.queue if queue is None else queue
-        if not self.validate:
-            self._check_queue(queue)
         views, domains, tau = self._checked(z0, z1, domains, queue=queue, ids=ids, own=own)
         one_pool = self.negatives == "both_views"
         if len(views) > 2 and not one_pool:
@@ -198,15 +197,15 @@ class _TwoViews(_Contrastive):
             queue.push(views[1], domains, ids, gather=self.gather)
         return total
 
-    def _check(self, views: list[Tensor], domains: Tensor | None, queue: Any, ids: Any, own: bool) -> None:
+    def _check(self, views: list[Tensor], domains: Tensor | None, queue: Any, ids: Any, own: bool, values: bool = True) -> None:
         self._check_queue(queue)
-        self._check_views(views, domains, queue)
+        self._check_views(views, domains, queue, values)
         if queue is not None and queue.dim != views[0].shape[-1]:
             raise ValueError(f"the queue holds embeddings of {queue.dim} dimensions, z0 has {views[0].shape[-1]}.")
         if own and self.training and views[0].dim() > 2:
             raise ValueError(f"a loss fills its own queue with one run, [N, k]; z0 is {[*views[0].shape]}.")
         if ids is not None:
-            check_integers("ids", ids, views[0].shape[-2:-1])
+            check_integers("ids", ids, views[0].shape[-2:-1], values=values)
 
     def _check_queue(self, queue: Any) -> None:
         """Raise ValueError unless negatives can be taken from the queue, if there is one."""
@@ -281,7 +280,7 @@ class DomainWeightedInfoNCELoss(_TwoViews):
             no sense: a call then warns, if it is not compiled and `validate` is true.
         discriminator: an object with `predict_proba`, such as a `LinearDiscriminator`; fit it to all embeddings once an epoch
             ("global"). With `gather` it must be the same on all processes. One of your own is given embeddings detached, not
-            scaled to length 1. An `nn.Module` becomes a part of the loss: ``loss.train()`` and ``loss.parameters()`` reach it.
+            scaled to length 1. An `nn.Module` becomes a part of the loss, which saves it and sets its training mode, but never trains it.
             None fits a linear one on both views of each batch ("batch"); the cost is linear in N, k and N_D.
         l2: penalty of the one fitted on each batch, > 0; scikit-learn's 1 / C.
         features: what the one fitted on each batch sees of an embedding, "l2" or "raw"; see `discriminators`.
@@ -340,9 +339,9 @@ class _Supervised(_Contrastive):
         labels = labels.to(z0.device, torch.int64)
         return self._contrast(views, domains, tau, [within_all(views, labels, domains, None, self.gather)])
 
-    def _check(self, views: list[Tensor], domains: Tensor | None, labels: Any) -> None:
-        self._check_views(views, domains)
-        check_labels(views[0], labels)
+    def _check(self, views: list[Tensor], domains: Tensor | None, labels: Any, values: bool = True) -> None:
+        self._check_views(views, domains, values=values)
+        check_labels(views[0], labels, values)
 
 
 class SupConLoss(_Supervised):

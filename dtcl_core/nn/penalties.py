@@ -55,8 +55,8 @@ class MMDPenalty(Described):
         Raises:
             ValueError: for shapes that do not agree, values that are not finite, or domains out of range.
         """
-        if self.validate and not torch.compiler.is_compiling():
-            check_embeddings(z, domains, self.num_domains, needed=True)
+        values = self.validate and not torch.compiler.is_compiling()
+        check_embeddings(z, domains, self.num_domains, needed=True, values=values)
         with torch.autocast(z.device.type, enabled=False):
             z = losses.directions(widened(z)) if self.normalize else widened(z)
             domains = domains.to(z.device, torch.int64)
@@ -120,12 +120,12 @@ class DomainAdversary(Tunable):
         Raises:
             ValueError: as for `MMDPenalty`, for another width than `dim`, and for progress that is out of range, missing or not used.
         """
-        if self.validate and not torch.compiler.is_compiling():
-            check_embeddings(z, domains, self.num_domains, needed=True)
-            if z.shape[-1] != self.classifier.in_features:
-                raise ValueError(f"z must have {self.classifier.in_features} dimensions, got {tuple(z.shape)}.")
-            if progress is not None:
-                checked_number("progress", progress.item() if isinstance(progress, Tensor) else progress, 0.0, 1.0)
+        values = self.validate and not torch.compiler.is_compiling()
+        check_embeddings(z, domains, self.num_domains, needed=True, values=values)
+        if z.shape[-1] != self.classifier.in_features:
+            raise ValueError(f"z must have {self.classifier.in_features} dimensions, got {tuple(z.shape)}.")
+        if values and progress is not None:
+            checked_number("progress", progress.item() if isinstance(progress, Tensor) else progress, 0.0, 1.0)
         with torch.autocast(z.device.type, enabled=False):
             z = z.to(self.classifier.weight.dtype)
             z = losses.directions(z) if self.normalize else z

@@ -62,7 +62,7 @@ class NegativeQueue(Described):
         new = {"z": z.detach(), "filled": unknown < 0}
         new |= {name: unknown if t is None else t.to(z.device, torch.int64) for name, t in (("domains", domains), ("ids", ids))}
         for name, value in new.items():  # exchanged on z's device: some backends exchange on a GPU only
-            value, kept = processes.all_gather(value) if gather else value, getattr(self, name)
+            value, kept = processes.joined(value) if gather else value, getattr(self, name)
             kept.copy_(torch.cat([kept, value[-self.size :].to(kept)])[-self.size :])
 
     def _check(self, z: Tensor, domains: Tensor | None, ids: Tensor | None) -> None:

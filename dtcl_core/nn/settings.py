@@ -105,7 +105,8 @@ class Tunable(Described):
                 raise AttributeError(
                     f"{type(self).__name__} has no {name}; it has {own}. (A subclass names its own in `settings`.)"
                 )
-            value = value if isinstance(value, Tensor) or callable(value) else NAMES[name](name, value)
+            given = isinstance(value, Tensor) or (callable(value) and not isinstance(value, type))
+            value = value if given else NAMES[name](name, value)
             for kind in (self._parameters, self._buffers, self._modules, self._kept):
                 kind.pop(name, None)
             if not isinstance(value, (Tensor, nn.Module)):

@@ -102,7 +102,7 @@ class Weigher(Tunable):
         assert domains is not None
         z, domains = widened(z.detach()), domains.long()
         if gather:
-            z, domains = processes.all_gather(z), processes.all_gather(domains)
+            z, domains = processes.joined(z), processes.joined(domains)
         compiled = torch.compiler.is_compiling()
         with torch.autocast(z.device.type, enabled=False):
             problem = seen_of(z, self.features), domains, self.num_domains, self.l2

@@ -190,6 +190,18 @@ def test_a_batch_of_one_domain_gives_the_plain_loss(batch):
         assert math.isnan(loss_fn.last["discriminator_accuracy"]), "nothing was predicted"
 
 
+def test_a_batch_in_which_nobody_has_a_negative_of_its_domain_is_told(batch):
+    z0, z1, domains = batch
+    for nobody in (domains * 0 - 1, torch.arange(N) - 3):
+        with pytest.warns(UserWarning, match="no anchor has a negative") as told:
+            assert SameDomainInfoNCELoss()(z0, z1, nobody) == 0
+        assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SameDomainInfoNCELoss()(z0, z1, torch.where(torch.arange(N) < 2, 0, -1))
+        SameDomainInfoNCELoss()(z0, z1, domains * 0 - 1, queue=NegativeQueue(4, z0.shape[-1]).double())
+
+
 def test_a_temperature_below_the_floor_is_told(batch):
     z0, z1, domains = batch
     for tau in (0.04, lambda: 0.04, nn.Parameter(torch.tensor(0.04)), LearnedTemperature(0.04)):
@@ -374,7 +386,7 @@ def test_the_last_calls_figures_are_those_of_its_pairs(batch, chunk_size):
     z0, z1, domains = batch
     some = torch.where(torch.arange(N) < 3, -1, domains)
     known = LinearDiscriminator(D).fit(z0, domains)
-    loss_fn = DomainWeightedInfoNCELoss(0.1, 0.3, num_domains=D, tau_min=0.05, discriminator=known, chunk_size=chunk_size)
+    loss_fn = DomainWeightedInfoNCELoss(0.1, 0.3, num_domains=D, tau_min=0.03, discriminator=known, chunk_size=chunk_size)
     assert loss_fn.last == {} and InfoNCELoss().last == {}
     loss_fn(z0.clone().requires_grad_(), z1, some)
     q, within, across, clipped = known.predict_proba(z1), [], [], []
@@ -382,8 +394,8 @@ def test_the_last_calls_figures_are_those_of_its_pairs(batch, chunk_size):
         for j in range(N):
             if i != j:
                 w = q[j, some[i]].item() if some[i] >= 0 else 1 / D
-                tau = max(0.1 + 0.3 * (1 / D - w), 0.05)
-                clipped.append(tau == 0.05)
+                tau = max(0.1 + 0.3 * (1 / D - w), 0.03)
+                clipped.append(tau == 0.03)
                 if min(some[i], some[j]) >= 0:
                     (within if some[i] == some[j] else across).append(tau)
     told = loss_fn.last

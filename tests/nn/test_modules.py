@@ -21,7 +21,7 @@ from dtcl_core.nn.modules import (
 )
 from dtcl_core.nn.penalties import DomainAdversary, MMDPenalty
 from dtcl_core.nn.queue import NegativeQueue
-from dtcl_core.nn.settings import OPTIONS
+from dtcl_core.nn.settings import OPTIONS, LearnedTemperature
 
 N, K, D = 24, 6, 3
 
@@ -412,6 +412,24 @@ def test_missing_domains_are_noticed_without_validation_and_when_compiled(batch,
             call(z0, z1)
 
 
+@pytest.mark.parametrize(
+    ("make", "arguments", "message"),
+    [
+        (InfoNCELoss, (slice(3), slice(1)), "z0 and z1 must share a shape"),
+        (InfoNCELoss, (slice(1), slice(1)), "a batch of 1 has no negatives"),
+        (SameDomainInfoNCELoss, (slice(None), slice(None), torch.zeros(1, dtype=torch.long)), r"domains must be integers \[24\], one an example"),
+        (SameDomainInfoNCELoss, (slice(None), slice(None), torch.zeros(N)), "domains must be integers"),
+        (SameDomainInfoNCELoss, (slice(None), slice(None), [0] * N), "domains must be a tensor of integers"),
+        (SupConLoss, (slice(None), slice(None), torch.zeros(N, 1, dtype=torch.long)), "labels must be integers"),
+    ],
+)  # fmt: skip
+def test_types_and_shapes_are_checked_without_validation_and_when_compiled(batch, make, arguments, message):
+    first, second, *more = arguments
+    for call in (make(validate=False), torch.compile(make(), backend="eager")):
+        with pytest.raises(Exception, match=message):
+            call(batch[0][first], batch[1][second], *more)
+
+
 def test_a_temperature_below_zero_makes_an_unchecked_loss_nan(batch):
     z0, z1, domains = batch
     below = torch.nn.Parameter(torch.tensor(-0.1))
@@ -480,7 +498,7 @@ def test_what_a_user_left_on_the_cpu_is_moved_to_the_embeddings(monkeypatch):
     assert unchecked(z, z, DOMAINS).device == z.device
     exchanged = []
     monkeypatch.setattr(NegativeQueue, "_check", lambda *_: None)  # it reads values
-    monkeypatch.setattr("dtcl_core.nn.gather.all_gather", lambda t: exchanged.append(t.device.type) or t)
+    monkeypatch.setattr("dtcl_core.nn.gather.joined", lambda t: exchanged.append(t.device.type) or t)
     NegativeQueue(3, 4).to("meta").push(z, DOMAINS, DOMAINS, gather=True)
     assert exchanged == ["meta"] * 4
 
@@ -519,6 +537,8 @@ def test_a_loss_made_for_no_device_compiles_like_any_other():
         (lambda: WEIGHTED(Z, Z), r"DomainWeightedInfoNCELoss needs domains: call loss\(z0, z1, domains\)"),
         (lambda: WEIGHTED(Z, Z, DOMAINS[:5]), r"domains must be integers \[6\], one an example"),
         (lambda: WEIGHTED(Z, Z, DOMAINS.float()), "domains must be integers"),
+        (lambda: WEIGHTED(Z[..., None], Z[..., None], DOMAINS), r"integers \[4\], one an example of z0 \[6, 4, 1\], got torch.int64 \(6,\)"),
+        (lambda: InfoNCELoss(LearnedTemperature), "tau must be a number > 0, got <class "),
         (lambda: WEIGHTED(Z, HOLED, DOMAINS), "z1 holds NaN or infinite values"),
         (lambda: WEIGHTED(HOLED, Z, DOMAINS), "z0 holds NaN or infinite values"),
         (lambda: WEIGHTED(Z.long(), Z.long(), DOMAINS), "z0 must be floating embeddings"),

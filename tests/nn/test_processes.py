@@ -13,6 +13,7 @@ from dtcl_core import (
     SameDomainInfoNCELoss,
     SupConLoss,
 )
+from dtcl_core.nn.gather import all_gather
 
 N, D = 6, 2  # examples of a process
 INTEGERS = [getattr(torch, f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)]
@@ -113,6 +114,9 @@ def one_process(rank, world, path, results):
     found["own queue"] = with_a_queue_of_its_own(x0, x1, domains, gather=True)
     found["views"] = SupConLoss(0.3, gather=True)(x0, [x1, x0 + x1], labels).item()
     found["ids"] = InfoNCELoss(0.3, gather=True)(x0, x1, ids=labels).item()
+    few = x0[: 2 + rank].clone().requires_grad_()
+    (weighted := all_gather(few).square() * (rank + 1)).sum().backward()
+    found["unequal"] = (weighted.tolist(), few.grad.tolist(), all_gather(labels[: 2 * rank]).tolist())
     results.put((rank, found))
     torch.distributed.destroy_process_group()
 
@@ -168,6 +172,11 @@ def check_views_ids_and_queues(found):
     assert all(one["own queue"][1] == held for one in found)
     ids = InfoNCELoss(0.3)(x0, x1, ids=labels).item()
     assert sum(one["ids"] for one in found) / 2 == pytest.approx(ids)
+    few = [x0[:2], x0[N : N + 3]]
+    for rank, (values, gradient, integers) in enumerate(one["unequal"] for one in found):
+        torch.testing.assert_close(torch.tensor(values, dtype=x0.dtype), torch.cat(few).square() * (rank + 1))
+        torch.testing.assert_close(torch.tensor(gradient, dtype=x0.dtype), 2 * few[rank] * 3)
+        assert integers == labels[N : N + 2].tolist(), "process 0 has none"
     for one in found:
         for dtype in INTEGERS:
             z, *rest = one["queue", str(dtype)]
