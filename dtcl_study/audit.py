@@ -44,11 +44,13 @@ def audit(
         raise ValueError(f"{store.rows_path} has no finished row to audit.")
     order = random.Random(seed).sample(sorted(rows, key=lambda row: row["key"]), len(rows))
     fitting = (row for row in order if not exact or (made_here(row, where) and stack_of(row, store)))
-    if not (picked := list(islice(fitting, count))):
+    stacks: dict[tuple[str, ...], list[Row]] = {}  # by the keys of its rows, since several rows of one stack may be picked
+    for row in islice(fitting, count):
+        stack = stack_of(row, store) or [row]
+        stacks[tuple(member["key"] for member in stack)] = stack
+    if not stacks:
         raise ValueError(f"{store.rows_path} has no whole stack made by this code, on such a machine and as many threads.")
-    stacks = [stack_of(row, store) or [row] for row in picked]
-    once = {tuple(row["key"] for row in rows): rows for rows in stacks}  # of one stack several rows may be picked
-    return retrained([*once.values()], where, **options)
+    return retrained([*stacks.values()], where, **options)
 
 
 def retrained(

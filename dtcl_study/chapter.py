@@ -37,8 +37,8 @@ def start(cells: Sequence[str]) -> None:
     for before, source in pairwise(cells):
         if source.lstrip().startswith(INJECTED):
             known = assigned_names(before)
-            for name in sorted(assigned_names(source) - known):
-                taken = ", ".join(sorted(known))
+            if unknown := assigned_names(source) - known:
+                name, taken = min(unknown), ", ".join(sorted(known))
                 raise ValueError(f"unknown parameter {name!r}{closest(name, known)}: this chapter takes {taken}.")
     from . import style  # here, because the command line imports this module through tables and draws nothing
 
@@ -106,13 +106,16 @@ class Table:
         return "".join(f"<tr>{''.join(row)}</tr>" for row in (upper, lower)[:rows])
 
     def _cell(self, line: int, place: int, name: str) -> str:
-        text, below = html.escape(self.frame.iat[line, place]), [*self.frame.iloc[line + 1 :, 0], "end"]
+        text = html.escape(self.frame.iat[line, place])
         if place == 0 and not text and line:
             return ""  # the cell above reaches here
-        span = next(i for i, other in enumerate(below, 1) if other) if place == 0 else 1
-        text = f"<{tag}>{text}</{tag}>" if (tag := self.marked.get((line, name))) else text
-        small = self.small.get((line, name))
-        return f"<td{f' rowspan={span}' * (span > 1)}>{text}{f' <small>{html.escape(small)}</small>' if small else ''}</td>"
+        to_next = [i for i, other in enumerate(self.frame.iloc[line + 1 :, 0], 1) if other] or [len(self.frame) - line]
+        span = f" rowspan={to_next[0]}" if place == 0 and to_next[0] > 1 else ""
+        if tag := self.marked.get((line, name)):
+            text = f"<{tag}>{text}</{tag}>"
+        if small := self.small.get((line, name)):
+            text += f" <small>{html.escape(small)}</small>"
+        return f"<td{span}>{text}</td>"
 
 
 def as_text(value: Any) -> str:

@@ -66,12 +66,6 @@ class Verdict:
             return f"{told['clear']} of {told.total()} differences clear of zero"
         return f"{told['for']} for, {told['open']} open, {told['against']} against"
 
-    @property
-    def brief(self) -> str:
-        """For tables, such as "confirmed: 6 for, 0 open, 0 against"; before the claim is judged the word, and whether it can only fail."""
-        told = self.counts if self.word != NOT_YET else "can no longer be confirmed" * (self.lost > 0)
-        return f"{self.word}: {told}" if told else self.word
-
 
 def states(found: Iterable[tuple[str, pd.Series]], decides: bool = True, m: int | None = None) -> list[Contrast]:
     """Contrasts with what each says (this module's first lines); `m` is the number of contrasts given unless said."""
@@ -143,12 +137,14 @@ class Claim:
         if self.judged_on == "grid" and self.complete(evidence) < SEEDS:
             found, beside = ([c._replace(state=NOT_YET) for c in some] for some in (found, beside))
         word = self.rule(found)
-        if self.rule is no_trend and word != NOT_YET:  # for and against what? a difference is clear of zero, or it is not
+        if word == NOT_YET:
+            awaited = "fresh seeds that are not trained yet" if self.judged_on == "fresh" else f"all {SEEDS} seeds of its grid"
+            lost = sum(c.state == "against" for c in found) if self.rule is by_the_rule else 0
+            so_far = f"; {lost} of {len(found)} comparisons {'is' if lost == 1 else 'are'} against it already" if lost else ""
+            return Verdict(word, found + beside, f"waits for {awaited}{so_far}", lost)
+        if self.rule is no_trend:  # for and against what? a difference is clear of zero, or it is not
             found = [c._replace(state="not clear" if c.interval.low <= 0 <= c.interval.high else "clear") for c in found]
-        awaited = "fresh seeds that are not trained yet" if self.judged_on == "fresh" else f"all {SEEDS} seeds of its grid"
-        lost = sum(c.state == "against" for c in found) if self.rule is by_the_rule else 0
-        awaited += f"; {lost} of {len(found)} comparisons {'is' if lost == 1 else 'are'} against it already" * (lost > 0)
-        return Verdict(word, found + beside, *((f"waits for {awaited}", lost) if word == NOT_YET else ()))
+        return Verdict(word, found + beside)
 
 
 CLAIMS = (
@@ -213,7 +209,7 @@ def headline(first: Verdict, second: Verdict, elsewhere: str = "") -> tuple[str,
     columns = ["measure", *(method.replace("Domain-Weighted", "DW") for method in methods), "verdict on both"]
     seeds, domain = min(c.interval.n for c in first.contrasts), [c for c in second.contrasts if c.decides]
     ood, seen = ([c for c in first.contrasts if c.label.startswith(SHORT[metric])] for metric in (OOD, ID))
-    for name, mine in zip(("unseen colour", "training colours", "hiding the colour"), (ood, seen, domain), strict=True):
+    for name, mine in {"unseen colour": ood, "training colours": seen, "hiding the colour": domain}.items():
         each = [[c for c in mine if f": {method} " in c.label] for method in methods]
         assert mine and sum(map(len, each)) == len(mine), "labels name accuracy and method"
         lines.append((name, *map(sides, each), by_the_rule(mine)))

@@ -151,10 +151,10 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 def check_store(named: str | None, command: str) -> None:
     """Raise ValueError if --results or $DTCL_RESULTS names no folder; for `run` it may be one that does not exist yet."""
-    given_by, folder = ("DTCL_RESULTS", os.environ.get("DTCL_RESULTS") or None) if named is None else ("--results", named)
-    if folder is None or command in ("check", "benchmark"):
+    given_by, folder = ("--results", named) if named is not None else ("DTCL_RESULTS", os.environ.get("DTCL_RESULTS"))
+    if command in ("check", "benchmark") or (named is None and not folder):
         return
-    if folder == "" or not (Path(folder).is_dir() or (command == "run" and not Path(folder).exists())):
+    if not folder or not (Path(folder).is_dir() or (command == "run" and not Path(folder).exists())):
         raise ValueError(f"{given_by}: there is no folder {folder or 'without a name'}.")
 
 
@@ -280,9 +280,10 @@ def audit_rows(options: argparse.Namespace) -> int:
     from . import audit
 
     lines: list[dict[str, Any]] = []
-    told, stopped = {"should_stop": stop_requests(None), "on_compared": lines.append, "quiet": options.json}, False
+    stopped = False
+    how = {"should_stop": stop_requests(None), "on_compared": lines.append, "quiet": options.json}
     try:
-        audit.audit(Store(options.results), options.n, options.device, seed=options.seed, exact=options.exact, **told)
+        audit.audit(Store(options.results), options.n, options.device, seed=options.seed, exact=options.exact, **how)
     except (Interrupted, KeyboardInterrupt):
         stopped = True
     outcome, said = audit.verdict(pd.DataFrame(lines)) if lines else (audit.UNDECIDED, ["No row was compared."])
@@ -292,8 +293,11 @@ def audit_rows(options: argparse.Namespace) -> int:
     if options.json:
         print(as_json({"outcome": outcome, "stopped": stopped, "said": said, "rows": lines}))
     else:
-        form = "{key}  {0:<9}  expected: {expected:<28}  {run}".format
-        print(*(form("identical" if line["identical"] else "differs", **line) for line in lines), *said, ending, sep="\n")
+        for line in lines:
+            print(
+                "{key}  {0:<9}  expected: {expected:<28}  {run}".format("identical" if line["identical"] else "differs", **line)
+            )
+        print(*said, ending, sep="\n")
     return STOPPED if stopped else {audit.PASSED: 0, audit.FAILED: 1, audit.UNDECIDED: 3}[outcome]
 
 
@@ -349,7 +353,8 @@ def reproduce(options: argparse.Namespace) -> int:
         evidence = study.Evidence()
         twin = tables.twin_of(number, evidence)
         words = {f"claim {c.number} ({c.judged_on} seeds)": c.judged(evidence).word for c in claims.CLAIMS if number in c.tables}
-        seeds = twin.n_text + (" (fresh)" if number < 3 and len(evidence.at(50.0)) else " of the grid" * twin.n_text[0].isdigit())
+        whose = " (fresh)" if number < 3 and len(evidence.at(50.0)) else " of the grid"
+        seeds = twin.n_text if twin.n_text == tables.NOT_RUN else twin.n_text + whose
         more = {"caption": twin.caption, "seeds": seeds, "verdicts": words}
         heading = f"Table {number}: {twin.caption} Measured: {seeds}."
         heading += "".join(f"\n{name.capitalize()}: {word}." for name, word in words.items())

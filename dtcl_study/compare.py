@@ -59,7 +59,8 @@ def accuracy(values: Iterable[float]) -> Interval:
 def seeds_said(counts: Iterable[float]) -> str:
     """How many seeds stand behind some numbers, such as "3 to 5 seeds"; zeros do not count; "" if nothing is left."""
     there = sorted({int(n) for n in counts if n > 0})
-    return f"{' to '.join(str(n) for n in dict.fromkeys((there[0], there[-1])))} seed{'s' * (there != [1])}" if there else ""
+    number = f"{there[0]} to {there[-1]}" if len(there) > 1 else "".join(map(str, there))
+    return number and f"{number} seed" + "s" * (there != [1])
 
 
 def cut_said(intervals: Iterable[Interval]) -> str:

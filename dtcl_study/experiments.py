@@ -117,8 +117,9 @@ FOLLOWED: Setting = {"method": "dw_pairs", "sigma": SIGMA, "tau_alpha": 0.125, "
 
 
 def wants_trace(run: Run) -> bool:
-    """Whether a run's temperatures are to be recorded: those that the paper follows, on the grid's seeds, whoever trains the run."""
-    return run.seed < FIRST_FRESH_SEED and run == Run(**FOLLOWED, seed=run.seed, protocol=run.protocol)
+    """Whether a run's temperatures are to be recorded: those that the paper follows, on the grid's seeds, at our rate of dropout."""
+    followed = run == Run(**FOLLOWED, seed=run.seed, protocol=run.protocol)
+    return followed and run.seed < FIRST_FRESH_SEED and run.protocol.dropout == Protocol().dropout
 
 
 def weight_outside(preset: str) -> list[Setting]:

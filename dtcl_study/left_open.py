@@ -54,18 +54,11 @@ WEIGHT_SEEDS, MORE_WEIGHT_SEEDS = (100, 101, 102, 103), (104, 105, 106, 107)
 HIGHER_FLOOR, LOWER_FLOOR = 0.05, 0.01
 
 BASE: Mapping[str, Any] = {
-    "color_clipping": "clip",
-    "crop_scale": (0.08, 1.0),
-    "dropout": 0.1,
-    "discriminator_fit": "newton",
-    "discriminator_steps": 100,
-    "discriminator_learning_rate": 0.01,
-    "discriminator_inputs": "clean",
-    "discriminator_mode": "eval",
-    "tau_min": HIGHER_FLOOR,
-    "label_draws": 20,
-    "domain_probe_data": "label_subset",
-}
+    "color_clipping": "clip", "crop_scale": (0.08, 1.0), "dropout": 0.1,
+    "discriminator_fit": "newton", "discriminator_steps": 100, "discriminator_learning_rate": 0.01,
+    "discriminator_inputs": "clean", "discriminator_mode": "eval", "tau_min": HIGHER_FLOOR,
+    "label_draws": 20, "domain_probe_data": "label_subset",
+}  # fmt: skip
 # Of the baselines and the oracle; the one with the best validation accuracy is compared with the paper's.
 NETWORK_CONFIGURATIONS: tuple[Configuration, ...] = (
     *({"method": "standard", "tau_alpha": tau} for tau in (0.05, 0.075, 0.1)),
@@ -230,11 +223,14 @@ class Measured:
 
     def at(self, targets: Sequence[Target], seeds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance over draws [targets, ..., n] of the configurations that validation selects on some seeds [..., n]."""
-        best = self.validation[:, seeds].mean(axis=-1)
-        chosen = {mine: np.array(mine)[best[list(mine)].argmax(axis=0)] for mine in {t.configurations for t in targets}}
-        place = np.stack([chosen[t.configurations] for t in targets])[..., None]
-        each = np.arange(len(targets)).reshape(-1, *[1] * seeds.ndim)
-        return self.mean[each, place, seeds], self.draw[each, place, seeds]
+        validation = self.validation[:, seeds].mean(axis=-1)  # [configurations, ...]
+        mean, draw = [], []
+        for t, target in enumerate(targets):
+            allowed = np.array(target.configurations)
+            selected = allowed[validation[allowed].argmax(axis=0)][..., None]  # [..., 1]
+            mean.append(self.mean[t, selected, seeds])
+            draw.append(self.draw[t, selected, seeds])
+        return np.stack(mean), np.stack(draw)
 
 
 def measured(candidate: Candidate, stage: Stage, rows: Rows, seeds: Sequence[int]) -> Measured | None:
@@ -298,14 +294,11 @@ class Comparison:
     def table(self) -> pd.DataFrame:
         """Candidates by misfit: candidate, misfit, ahead (share of resamples of the seeds in which the best is better), n."""
         misfits = self.misfits()
-        best = min(misfits, key=lambda name: misfits[name])
+        best, *others = sorted(misfits, key=lambda name: misfits[name])
         generator = np.random.Generator(np.random.Philox(0))
         again = self.misfits(generator.integers(self.n, size=(RESAMPLES, self.n)))
-        lines = [
-            (name, misfits[name], float(np.mean(again[best] < again[name])) if name != best else np.nan, self.n)
-            for name in sorted(misfits, key=lambda name: misfits[name])
-        ]
-        return pd.DataFrame(lines, columns=["candidate", "misfit", "ahead", "n"])
+        lines = [(name, misfits[name], float(np.mean(again[best] < again[name])), self.n) for name in others]
+        return pd.DataFrame([(best, misfits[best], np.nan, self.n), *lines], columns=["candidate", "misfit", "ahead", "n"])
 
     def alike(self) -> tuple[str, ...]:
         """The best candidate, and those that it beats in fewer than 90 % of resamples of the seeds; in the list's order."""
@@ -315,10 +308,10 @@ class Comparison:
 
 def compare_candidates(candidates: Sequence[Candidate], stage: Stage, rows: Rows, best: Sequence[str] = ()) -> Comparison | None:
     """Candidates compared: all on the stage's first seeds or, where `best` names two, these on all seeds. None if a run has no row yet."""
-    chosen, seeds = [c for c in candidates if not best or c.name in best], stage.seeds + (stage.more_seeds if best else ())
-    every = {c.name: measured(c, stage, rows, seeds) for c in chosen}
+    seeds = stage.seeds + stage.more_seeds if best else stage.seeds
+    every = {c.name: measured(c, stage, rows, seeds) for c in candidates if not best or c.name in best}
     found = {name: each for name, each in every.items() if each is not None}
-    return Comparison(stage, found) if chosen and len(found) == len(chosen) else None
+    return Comparison(stage, found) if len(found) == len(every) > 0 else None
 
 
 def later_beside_taken(rows: Rows) -> tuple[Comparison, str, str] | None:

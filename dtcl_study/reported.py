@@ -21,12 +21,11 @@ def load(source: str | None = None) -> pd.DataFrame:
     Raises:
         ValueError: for an unknown table.
     """
-    table = CELLS.copy()
     if source is None:
-        return table
-    if source not in set(table.source):
-        raise ValueError(f"unknown source {source!r}: the tables are {', '.join(sorted(set(table.source)))}.")
-    return table[table.source == source].reset_index(drop=True)
+        return CELLS.copy()
+    if source not in set(CELLS.source):
+        raise ValueError(f"unknown source {source!r}: the tables are {', '.join(sorted(set(CELLS.source)))}.")
+    return CELLS[CELLS.source == source].reset_index(drop=True)
 
 
 def main_comparison(sigma: float = 50.0, label_fraction: float = 0.01) -> pd.DataFrame:

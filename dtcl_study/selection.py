@@ -53,7 +53,7 @@ def select(frame: pd.DataFrame) -> pd.DataFrame:
         One row per context: the columns of `CONFIGURATION`, mean `validation` and `n` seeds.
     """
     means = by_configuration(frame).agg(["mean", "count"], axis=1).round(ROUNDED)
-    found = means.rename(columns={"mean": "validation", "count": "n"}).reset_index()
+    found = means.rename(columns={"mean": "validation", "count": "n"}).reset_index().astype({"n": int})
     best = found.sort_values("validation", ascending=False, kind="stable").drop_duplicates(list(CONTEXT))
     return in_order(best.sort_index())
 

@@ -9,7 +9,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from dtcl_core.checks import checked_choice
@@ -108,10 +107,12 @@ class Study:
         if len(asked) == 1:
             (seeds,) = asked.values()
             return f"{self.complete_seeds} of {len(seeds)} seeds"
-        two = len({kind for _, kind in asked}) > 1  # kinds of discriminator
-        where = {(s, k): f" at sigma {s:g}" + (f" ({k})" if two else "") for s, k in asked}
-        told = [f"{n} of {len(asked[at])} seeds{where[at]}" for at, n in self.counts.items() if n]
-        return ", ".join(told) + " and none elsewhere" * (len(told) < len(asked)) if told else "no seeds"
+        several_kinds = len({kind for _, kind in asked}) > 1
+        place = lambda sigma, kind: f"sigma {sigma:g}" + (f" ({kind})" if several_kinds and kind else "")
+        parts = [f"{n} of {len(asked[at])} seeds at {place(*at)}" for at, n in self.counts.items() if n]
+        if 0 < len(parts) < len(asked):
+            parts[-1] += " and none elsewhere"
+        return ", ".join(parts) or "no seeds"
 
     @cached_property
     def counts(self) -> dict[tuple[float, str | None], int]:
@@ -137,11 +138,12 @@ def grids(runs: Sequence[Run]) -> dict[tuple[float, str | None], dict[int, list[
     """Runs by sigma and kind of discriminator, then by seed; methods that have no discriminator belong to both kinds."""
     kinds: dict[float, set[str]] = {}
     for run in runs:
-        kinds.setdefault(run.sigma, set()).update([run.discriminator] if run.discriminator else [])
+        if run.discriminator:
+            kinds.setdefault(run.sigma, set()).add(run.discriminator)
     found: dict[tuple[float, str | None], dict[int, list[Run]]] = {}
     for run in runs:
-        shared: list[str | None] = [run.discriminator] if run.discriminator else [*sorted(kinds[run.sigma])] or [None]
-        for kind in shared:
+        own: list[str | None] = [run.discriminator] if run.discriminator else [*sorted(kinds.get(run.sigma, ()))] or [None]
+        for kind in own:
             found.setdefault((run.sigma, kind), {}).setdefault(run.seed, []).append(run)
     return found
 
@@ -193,9 +195,9 @@ class Evidence:
             return changed.get(self.change, changed["as taken"])
         study = Study("fresh", self.preset, quiet=True)
         asked = grids(study.runs)
-        whole = {(sigma, kind or "global") for (sigma, kind), n in study.counts.items() if n == len(asked[sigma, kind])}
-        kinds = study.frame.discriminator.fillna("global")
-        return study.frame[np.array([at in whole for at in zip(study.frame.sigma, kinds)], dtype=bool)].reset_index(drop=True)
+        whole = [(sigma, kind or "global") for (sigma, kind), n in study.counts.items() if n == len(asked[sigma, kind])]
+        grid_of_row = pd.MultiIndex.from_arrays([study.frame.sigma, study.frame.discriminator.fillna("global")])
+        return study.frame[grid_of_row.isin(whole)].reset_index(drop=True)
 
     def at(self, sigma: float, label_fraction: float | None = None) -> pd.DataFrame:
         """Fresh rows at a spread, without those of batch-level discriminators; None: at all label fractions."""

@@ -99,15 +99,14 @@ class Twin:
 
         Nothing is marked among cells of which one has no value.
         """
-        known = "b" if self.whole or self.lines[0].group else "bu"
+        tags = "b" if self.whole or any(line.group for line in self.lines) else "bu"
         found: dict[Place, str] = {}
         for places in self.compared:
-            there = {place: values[place] for place in places if not math.isnan(values.get(place, math.nan))}
-            near = {j for _, j in places if self.columns[j].metric == DOMAIN}  # there the best is the nearest to one half
-            scores = {place: round(abs(v - CHANCE) if place[1] in near else -v, ROUNDED) for place, v in there.items()}
-            if len(scores) == len(places) > 1:
-                ranks = {place: sum(other < score for other in scores.values()) for place, score in scores.items()}
-                found |= {place: known[rank] for place, rank in ranks.items() if rank < len(known)}
+            each = [(values.get(place, math.nan), self.columns[place[1]].metric) for place in places]
+            scores = [round(abs(v - CHANCE) if metric == DOMAIN else -v, ROUNDED) for v, metric in each]  # the lowest is best
+            if len(places) > 1 and not any(map(math.isnan, scores)):
+                ranks = [sum(other < score for other in scores) for score in scores]
+                found |= {place: tags[rank] for place, rank in zip(places, ranks) if rank < len(tags)}
         return found
 
     @property
@@ -189,11 +188,6 @@ def of_methods(methods: Sequence[str] = tuple(METHODS)) -> list[Line]:
     return [Line(title(method), {"method": method}) for method in methods]
 
 
-def accuracy_texts(rows: pd.DataFrame) -> list[str]:
-    """The three accuracies of one configuration, each the mean over seeds with its interval."""
-    return [accuracy(by_seed(rows, metric)).text() for metric in ACCURACIES]
-
-
 def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIGMA) -> Twin:
     """Table 1: seven methods by three accuracies; rows of selected configurations."""
     where = {"label_fraction": label_fraction, "sigma": sigma}
@@ -268,11 +262,16 @@ def leads(rows: pd.DataFrame) -> pd.DataFrame:
 
 def devices_said(rows: pd.DataFrame) -> str:
     """How many runs of which methods another kind of device trained than most; empty where one kind trained all."""
-    kind = rows.instructions.map(lambda i: "a CPU" + f" with {i}" * isinstance(i, str)).where(rows.device == "cpu", "a GPU")
-    by, (usual, *others) = rows.groupby([kind, "method"]).key.nunique(), kind.value_counts().index.to_list() or [""]
-    said = lambda o: ", ".join(f"{title(m)} ({by[o, m]} of {by[:, m].sum()} runs)" for m in ALL_METHODS if (o, m) in by)
+    cpu = rows.instructions.map(lambda name: f"a CPU with {name}" if isinstance(name, str) else "a CPU")
+    kind = cpu.where(rows.device == "cpu", "a GPU")
+    if kind.nunique() < 2:
+        return ""
+    runs = rows.groupby([kind, "method"]).key.nunique()
+    usual, *others = kind.value_counts().index
+    parts = {o: [f"{title(m)} ({runs[o, m]} of {runs[:, m].sum()} runs)" for m in ALL_METHODS if (o, m) in runs] for o in others}
+    told = [f"{other}: {', '.join(part)}" for other, part in parts.items()]
     why = "A difference between methods may be partly one between devices: see *How far to trust these numbers*."
-    return f"Trained by {'; by '.join(f'{o}: {said(o)}' for o in others)}; all others by {usual}. {why}" if others else ""
+    return f"Trained by {'; by '.join(told)}; all others by {usual}. {why}"
 
 
 def provenance(frame: pd.DataFrame) -> pd.DataFrame:

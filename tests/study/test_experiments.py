@@ -40,6 +40,7 @@ def test_the_followed_runs_are_traced_on_the_seeds_of_the_grid_alone():
         dataclasses.replace(run, seed=experiments.FIRST_FRESH_SEED)
     )
     assert not experiments.wants_trace(dataclasses.replace(run, projector="mlp", projector_dim=16))
+    assert not any(map(experiments.wants_trace, REGISTRY["dropout_grid"].runs("paper"))), "no page shows these"
 
 
 def test_the_experiment_on_temperatures_records_them_whatever_it_is_asked_to_change():
