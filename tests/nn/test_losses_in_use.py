@@ -190,6 +190,24 @@ def test_a_batch_of_one_domain_gives_the_plain_loss(batch):
         assert math.isnan(loss_fn.last["discriminator_accuracy"]), "nothing was predicted"
 
 
+def test_a_discriminator_of_ones_own_sees_no_empty_place_of_a_queue(batch):
+    z0, z1, domains = batch
+    own = nn.Sequential(nn.BatchNorm1d(z0.shape[-1], momentum=1.0), nn.Linear(z0.shape[-1], D), nn.Softmax(-1)).double()
+    own.predict_proba = own.forward
+    queue = NegativeQueue(3 * N, z0.shape[-1]).double()
+    loss_fn = DomainWeightedInfoNCELoss(num_domains=D, discriminator=own, queue=queue)
+    loss_fn(z0, z1, domains)
+    torch.testing.assert_close(own[0].running_mean, z1.mean(0).detach())
+    loss_fn(z0, z1 + 1, domains)
+    torch.testing.assert_close(own[0].running_mean, torch.cat([z1 + 1, z1]).mean(0).detach())
+    known = LinearDiscriminator(D).fit(z0, domains)
+    losses = [
+        DomainWeightedInfoNCELoss(num_domains=D, discriminator=known, validate=v)(z1, z0, domains, queue=queue)
+        for v in (True, False)
+    ]
+    torch.testing.assert_close(*losses)
+
+
 def test_a_batch_in_which_nobody_has_a_negative_of_its_domain_is_told(batch):
     z0, z1, domains = batch
     for nobody in (domains * 0 - 1, torch.arange(N) - 3):
