@@ -109,7 +109,7 @@ def accuracies():
 
 
 for epoch in range(options.epochs):
-    seen, steps = {}, len(loader)
+    seen = {}
     for (x0, x1), domain in loader:
         z0, z1 = net.train()(torch.cat([x0, x1]).to(device)).chunk(2)
         loss = loss_fn(z0, z1, order[domain].to(device))
@@ -120,8 +120,8 @@ for epoch in range(options.epochs):
             "loss": loss.item(),
             **loss_fn.last,
         }.items():  # the discriminator's accuracy: on the batch that it was fitted on
-            seen[name] = seen.get(name, 0.0) + value / steps
-    figures = {**seen, **accuracies()}
+            seen.setdefault(name, []).append(value)
+    figures = {name: torch.tensor(values).nanmean().item() for name, values in seen.items()} | accuracies()
     print(f"epoch {epoch + 1}: " + ", ".join(f"{name} {value:.3f}" for name, value in figures.items()), flush=True)
     if options.log:
         from torch.utils.tensorboard import SummaryWriter

@@ -52,14 +52,14 @@ def rows_of(z: Tensor, gather: bool) -> Tensor:
 
 
 def all_gather(x: Tensor) -> Tensor:
-    """The tensors x [N, ...] of all processes, one after the other: [sum of N, ...]; N may differ between them.
+    """The tensors x [N, ...] of all processes, one after the other: [sum of N, ...]; N may differ between them, unless compiled.
 
     The gradient of a process's x is the sum over all processes' losses. Averaging parameters'
     gradients over processes, as `DistributedDataParallel` does, therefore gives the gradient of the mean loss. Without a
     process group x itself is returned. Integers of any type travel as int64.
     """
-    if not active():
-        return x
+    if not active() or torch.compiler.is_compiling():
+        return joined(x)
     sizes = _exchanged(torch.tensor([len(x)], device=x.device)).tolist()
     most = max(sizes)
     everyones = joined(torch.cat([x, x.new_zeros(most - len(x), *x.shape[1:])]))

@@ -113,7 +113,8 @@ class _Contrastive(Weighed):
             raise ValueError(f"gather needs embeddings [N, k], got {tuple(z0.shape)}.")
         if queue is None and z0.shape[-2] < 2 and not (self.gather and processes.active()):
             raise ValueError(f"a batch of {z0.shape[-2]} has no negatives to contrast with.")
-        if self.own_domain and values and queue is None and domains is not None and not (self.gather and processes.active()):
+        elsewhere = queue is not None or len(others) > 1 or (self.gather and processes.active())
+        if self.own_domain and values and domains is not None and not elsewhere:
             known = domains[domains.long() >= 0]
             if len(known.unique()) == len(known):
                 warn("a batch holds no two examples of one known domain: no anchor has a negative, and nothing is learned.")

@@ -140,12 +140,12 @@ class Weigher(Tunable):
         not known, all domains are equally likely, so that w_ij = 1 / N_D.
         """
         checked = validate and self.discriminator is not None and not torch.compiler.is_compiling()
-        filled = None if candidates.is_negative is None else candidates.is_negative | (candidates.positive_id >= 0)
-        if checked and filled is not None and not bool(filled.all()):  # batch norm is to see no empty place of a queue
-            posterior = candidates.z.new_full((*candidates.z.shape[:-1], self.num_domains), 1.0 / self.num_domains)
-            posterior[..., filled, :] = self.posterior(known, candidates.z[..., filled, :], gather, checked)
-        else:
-            posterior = self.posterior(known, candidates.z, gather, checked)
+        z = candidates.z
+        if candidates.is_negative is not None:  # a queue: its empty places show the batch again, which batch norm may see
+            rows = torch.arange(z.shape[-2], device=z.device) % anchors.z.shape[-2]
+            filled = candidates.is_negative | (candidates.positive_id >= 0)
+            z = z.where(filled[:, None], z[..., rows, :])
+        posterior = self.posterior(known, z, gather, checked)
         if checked and gather and candidates.is_negative is None:  # a queue is each process's own
             processes.check_same(posterior[:64], "the discriminator")
         candidates = replace(candidates, posterior=posterior)

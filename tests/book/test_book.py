@@ -19,6 +19,7 @@ import whole_study
 import yaml
 from made_up_rows import row
 from matplotlib import pyplot as plt
+from sklearn.linear_model import LogisticRegression
 
 import dtcl_core
 from dtcl_core import methods
@@ -279,6 +280,9 @@ def test_the_front_page_says_what_it_has_where_the_grid_is_missing(whole, tmp_pa
     (settings,) = re.findall(r"Each of (\d+) settings was changed alone", shown)
     assert (f"(dropout 0.25 is one of the {settings}; " in shown) is whole and ("With dropout 0.25 the leads" in shown) is whole
     assert ("Not all of these runs come from one kind of processor" in shown) is whole
+    five = claims.judged(5)
+    told = "can no longer be confirmed" if five.word == claims.NOT_YET and five.lost else five.counts
+    assert f"{five.word}: {told}".replace(" ", "\u00a0") in shown
 
 
 @pytest.mark.parametrize("page", ["intro", "trust", "execution"])
@@ -489,6 +493,7 @@ def test_the_six_lines_run():
     given = {"penalty": dtcl_core.MMDPenalty(3), "LinearDiscriminator": dtcl_core.LinearDiscriminator, "epochs": 1}
     given |= {"encoder": torch.nn.Identity(), "batches_in_order": space["z0"].split(8), "all_domains": space["domains"]}
     given |= {"its_batches": given["batches_in_order"], "its_domains": space["domains"]}
+    given["model"] = LogisticRegression().fit(space["z0"], space["domains"])
     space |= given
     for block in others:
         exec(block, space)

@@ -45,6 +45,13 @@ def gathering(gather):
     }
 
 
+class Halves:
+    """A discriminator to which both domains are equally likely."""
+
+    def predict_proba(self, z):
+        return z.new_full((*z.shape[:-1], D), 1 / D)
+
+
 def called(name, loss_fn, z0, z1, domains, labels):
     return loss_fn(z0, z1, labels, domains) if "SupCon" in name else loss_fn(z0, z1, domains)
 
@@ -116,6 +123,13 @@ def one_process(rank, world, path, results):
     found["ids"] = InfoNCELoss(0.3, gather=True)(x0, x1, ids=labels).item()
     few = x0[: 2 + rank].clone().requires_grad_()
     (weighted := all_gather(few).square() * (rank + 1)).sum().backward()
+    queue = NegativeQueue(6, 5).double()
+    queue.push(x0[: 2 + rank])
+    weighed = DomainWeightedInfoNCELoss(0.3, 0.4, num_domains=D, gather=True, discriminator=Halves())
+    found["unequal queues"] = (weighed(x0, x1, domains, queue=queue).item(), InfoNCELoss(0.3)(x0, x1, queue=queue).item())
+    compiled = torch.compile(lambda x: all_gather(x).square().sum(), backend="eager", fullgraph=True)
+    compiled(whole := x0.clone().requires_grad_()).backward()
+    found["compiled"] = whole.grad.tolist()
     found["unequal"] = (weighted.tolist(), few.grad.tolist(), all_gather(labels[: 2 * rank]).tolist())
     results.put((rank, found))
     torch.distributed.destroy_process_group()
@@ -177,6 +191,8 @@ def check_views_ids_and_queues(found):
         torch.testing.assert_close(torch.tensor(values, dtype=x0.dtype), torch.cat(few).square() * (rank + 1))
         torch.testing.assert_close(torch.tensor(gradient, dtype=x0.dtype), 2 * few[rank] * 3)
         assert integers == labels[N : N + 2].tolist(), "process 0 has none"
+        torch.testing.assert_close(torch.tensor(found[rank]["compiled"], dtype=x0.dtype), 4 * x0[rank * N : rank * N + N])
+        assert found[rank]["unequal queues"][0] == pytest.approx(found[rank]["unequal queues"][1])
     for one in found:
         for dtype in INTEGERS:
             z, *rest = one["queue", str(dtype)]
