@@ -1,8 +1,8 @@
 """Retrain stored rows and compare them with what is stored.
 
-On the same kind of machine, in the same stack, with the same code, versions and threads, a row's metrics must come out identical, bit
-for bit. Elsewhere rounding differs, and training amplifies it; then rows are compared in distribution: for each metric, the 95 %
-interval of the mean difference must lie within `TOLERANCE`. Runs of a seed share weights and images, so the seed is the replicate.
+On the same kind of machine, in the same stack, with the same code, versions and threads, a row's metrics must be identical, bit
+for bit. Elsewhere rounding differs, and training amplifies it; rows are then compared in distribution: for each metric, the 95 %
+interval of the mean difference must lie within `TOLERANCE`. Runs of a seed share weights and images: the seed is the replicate.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def audit(
 ) -> pd.DataFrame:
     """Retrain randomly picked rows, with the stacks they were trained in, and compare, as `retrained` does with `options`.
 
-    `seed` is that of the pick; None: another one each time. `exact` picks only rows that must be identical: of this code, such a machine,
-    as many threads, whole stacks. ValueError if the store has no such row.
+    `seed` is that of the pick; None: another one each time. `exact` picks only rows that must be identical: of this code, such a
+    machine, as many threads, whole stacks. ValueError if the store has no such row.
     """
     where, rows = resolve_device(device), [row for row in store.rows().values() if row["status"] == "ok"]
     if not rows:
@@ -60,7 +60,7 @@ def retrained(
     """Retrain stacks of rows, and compare; `on_compared` is given each line of the result as soon as it is there.
 
     Returns:
-        One row per stored row: key, run, seed, expected ("identical", or what differs in the row's origin), identical (bool), and for each of
+        One row per stored row: key, run, seed, expected ("identical", or what differs in its origin), identical, and for each
         `METRICS` the difference, retrained less stored, averaged over label fractions.
 
     Raises:
@@ -114,8 +114,8 @@ def compare_rows(stored: Row, again: Row) -> Row:
 def verdict(found: pd.DataFrame) -> tuple[str, list[str]]:
     """What an audit comes to (`PASSED`, `UNDECIDED` or `FAILED`), and a sentence for each thing it found.
 
-    It fails if a row that should be identical is not, if one diverges, or if an interval of a mean difference, corrected for the number
-    of metrics, lies wholly beyond `TOLERANCE`. Too few seeds, or an interval that crosses `TOLERANCE`, leave it undecided.
+    It fails if a row that should be identical is not, if one diverges, or if an interval of a mean difference, corrected for the
+    number of metrics, lies wholly beyond `TOLERANCE`. Too few seeds, or an interval that crosses `TOLERANCE`, leave it undecided.
     """
     must, may = found[found.expected == "identical"], found[found.expected != "identical"]
     said = [(PASSED, f"{found.identical.sum()} of {numbered(len(found), 'row')} came out identical, bit for bit.")]

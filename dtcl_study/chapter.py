@@ -29,7 +29,7 @@ def start(cells: Sequence[str]) -> None:
     """Begin a chapter: check its parameters, set the style, draw figures in place as SVG whatever MPLBACKEND says.
 
     Args:
-        cells: the sources executed so far, IPython's ``In``: the cell that papermill injects follows the chapter's own parameters.
+        cells: the sources executed so far, IPython's ``In``; the cell that papermill injects follows the chapter's parameters.
 
     Raises:
         ValueError: for an injected parameter that the chapter does not have (papermill itself only logs a line).

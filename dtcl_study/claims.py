@@ -1,12 +1,12 @@
 """The paper's fifteen claims as data, and one rule that judges all but claim 9, which says that there is no trend.
 
-A *contrast* is the mean over seeds of a paired difference, signed so that positive supports the claim. It is *for* the claim if its 95 % interval lies
-above zero, *against* it if its interval at confidence 1 - 0.05/m lies below zero, for the m contrasts of the claim, else *open*; an open one is *alike*
-if its 90 % interval lies within 0.02 of zero. Only "against" is corrected for m, because one such contrast decides a claim. A claim is
-*confirmed* if all its contrasts are for it, *not confirmed* if one is against it, *partly confirmed* if none is against it and at least half are for
-it; else it is *open*. (PREREGISTRATION.md says of most claims: holds, fails, holds partly.)
+A *contrast* is the mean over seeds of a paired difference, signed so that positive supports the claim. It is *for* the claim if
+its 95 % interval lies above zero, *against* it if its interval at confidence 1 - 0.05/m lies below zero, for m contrasts, else
+*open*; an open one is *alike* if its 90 % interval lies within 0.02 of zero. Only "against" is corrected, because one contrast
+against a claim decides. A claim is *confirmed* if all contrasts are for it, *not confirmed* if one is against it, *partly
+confirmed* if none is against it and at least half are for it, else *open*. (PREREGISTRATION.md: holds, fails, holds partly.)
 
-Fresh contrasts compare frozen configurations on fresh seeds, grid contrasts the complete seeds of the grid. 1 % of labels and sigma 50 unless said.
+Fresh contrasts: frozen configurations on fresh seeds. Grid contrasts: complete seeds. 1 % of labels, sigma 50 unless said.
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ MAIN, SIDES, MEANS = (resources.files("dtcl_study") / "headline.md").read_text(e
 
 
 def sides(contrasts: Sequence[Contrast]) -> str:
-    """On which side of zero 95 % intervals lie, with the lowest and highest mean, such as "worse than all 4 (-0.057 to -0.035)"."""
+    """On which side of zero 95 % intervals lie, and the range of means, such as "worse than all 4 (-0.057 to -0.035)"."""
     words = {1: ("better than", " all"), 0: ("no clear difference from", " any of"), -1: ("worse than", " all")}
     n = Counter((c.interval.low > 0) - (c.interval.high < 0) for c in contrasts)
     told = ", ".join(f"{word}{of * (len(n) == 1)} {n[side]}" for side, (word, of) in words.items() if side in n)
@@ -245,7 +245,7 @@ def second_study(preset: str = "paper") -> tuple[Verdict, ...]:
 
 
 def other_settings(preset: str = "paper") -> str:
-    """What becomes of claim 1 with `EVERYWHERE`: in the second study; before that is there, on ten fresh seeds of the first; empty before both."""
+    """What becomes of claim 1 with `EVERYWHERE`: in the second study, else on ten fresh seeds of the first, else nothing."""
     taken = Evidence(preset)
     if again := second_study(preset):
         n = min(c.interval.n for c in again[0].contrasts)

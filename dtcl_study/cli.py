@@ -340,7 +340,7 @@ def freeze(options: argparse.Namespace) -> int:
 
 
 def reproduce(options: argparse.Namespace) -> int:
-    """Print a table of the paper, reported beside measured, with the verdicts on what it claims; or a claim with its contrasts."""
+    """Print a table of the paper, reported beside measured, with the verdicts on its claims; or a claim with its contrasts."""
     import pandas as pd
 
     from . import claims, compare, study, tables

@@ -69,10 +69,10 @@ def cut_said(intervals: Iterable[Interval]) -> str:
 
 
 def predicted(draws: Sequence[Sequence[float]], seeds: int, ends: tuple[float, float] = (0, 1)) -> Interval:
-    """Our mean accuracy, and the 95 % prediction interval for a mean over `seeds` other seeds with one draw of labels each, cut at `ends`.
+    """Our mean, and the 95 % prediction interval for a mean over `seeds` other seeds with one draw of labels each, cut at `ends`.
 
     Args:
-        draws: for each seed of ours its accuracies (or their differences: -1 and 1 are the ends), one per draw of labels; two seeds or more.
+        draws: for each of two or more seeds, one accuracy (or difference: -1 and 1 are the ends) per draw of labels.
     """
     means = pd.Series([np.mean(each) for each in draws], dtype=float)
     n, others = len(means), sum(len(each) - 1 for each in draws)  # seeds, and degrees of freedom of the variance between draws
@@ -95,8 +95,8 @@ def by_seed(rows: pd.DataFrame, metric: str, of: str = "", **where: Any) -> pd.S
         where: values of columns that lines must have; None for a missing one.
 
     Raises:
-        ValueError: if a seed has two lines, or the rows are of several methods, spreads, heads, discriminators or label fractions: then
-            they are of several configurations, and n would be wrong. Temperatures may differ between seeds, as after `leave_one_seed_out`.
+        ValueError: if a seed has two lines, or the rows are of several methods, sigmas, heads, discriminators or label fractions,
+            for then n would be wrong. Temperatures may differ between seeds, as after `leave_one_seed_out`.
     """
     matches = [rows[name].isna() if value is None else rows[name] == value for name, value in where.items()]
     rows = rows[np.logical_and.reduce(matches)] if where else rows

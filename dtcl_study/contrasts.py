@@ -1,4 +1,4 @@
-"""What each claim compares: functions from evidence to contrasts, each a label and a difference by seed, positive where it supports the claim.
+"""What each claim compares: functions from evidence to contrasts, each a label and a difference by seed, positive for the claim.
 
 Accuracies are those at 1 % of labels and sigma 50 unless said.
 """
@@ -33,7 +33,7 @@ def over_each(
     e: Evidence, metrics: Sequence[str], others: Sequence[str] = BASELINES, sign: int = 1, methods: Sequence[str] = PROPOSED,
     **more: Any,
 ) -> Differences:  # fmt: skip
-    """For each metric, each of `methods` minus each of `others` by seed; sign=-1 turns it round, for accuracies that should be lower."""
+    """For each metric, each of `methods` minus each of `others` by seed; sign=-1 where lower is better."""
     word = "over" if sign > 0 else "below"
     for metric, method, other in product(metrics, methods, others):
         label = f"{SHORT[metric]}{_where(**more)}: {title(method)} {word} {title(other)}"
@@ -62,7 +62,7 @@ oracle_bounds = partial(over_each, metrics=(OOD, ID), methods=(ORACLE,), others=
 
 
 def at_spreads(e: Evidence, sigmas: Sequence[float], unseen: bool) -> Differences:
-    """The proposed methods at some spreads: Test-ID over each baseline, D-Test-ID below a mean and, if `unseen`, Test-OOD over a mean."""
+    """The proposed methods by sigma: Test-ID over each baseline, D-Test-ID below a mean, and if `unseen` Test-OOD over a mean."""
     for sigma in sigmas:
         yield from over_each(e, (ID,), sigma=sigma)
         if unseen:
@@ -100,7 +100,7 @@ def _slope(x: np.ndarray, y: pd.Series) -> float:
 
 
 def _shortfall(e: Evidence, method: str) -> pd.Series:
-    """By seed, the Test-OOD of the configuration with the best Test-OOD on the other seeds, minus that of the one that validation selects on them."""
+    """By seed, the Test-OOD of the best configuration minus that of the selected one; both are chosen on the other seeds."""
     accuracy, validation = e.by_configuration(method, OOD), e.by_configuration(method, "validation")
     shortfall = {}
     for seed in accuracy if accuracy.shape[1] > 1 else ():
@@ -159,7 +159,7 @@ def temperatures_converge(e: Evidence) -> Differences:
 
 
 def gradient(e: Evidence) -> Differences:
-    """To how many digits autograd and the paper's formula agree, minus nine, which are enough; for each of five random batches."""
+    """To how many digits autograd and the paper's formula agree, less the nine that are enough, for five random batches."""
     found, n, tau_alpha = {}, 8, 0.3
     for seed in range(5):
         generator = torch.Generator().manual_seed(seed)
@@ -178,7 +178,7 @@ def gradient(e: Evidence) -> Differences:
 
 
 def weight_outside(e: Evidence) -> Differences:
-    """Half of what the temperature changes in the gradient, minus the change by a weight outside the exponent, where the paper selects."""
+    """Half of the temperature's effect on the gradient minus that of a weight outside, where the paper selects."""
     for at in PAPER_SELECTS.values():
         alpha, beta = at["tau_alpha"], at["tau_beta"]
         changes = np.array([gradient_changes(seed, alpha, beta) for seed in range(20)])  # [seeds, (temperature, weight)]
@@ -187,8 +187,8 @@ def weight_outside(e: Evidence) -> Differences:
 
 
 def gradient_changes(seed: int, tau_alpha: float, tau_beta: float, n: int = 64) -> tuple[float, float]:
-    """How much the temperature and a weight outside change the gradient, for random unit embeddings and weights uniform on (0, 1): the
-    mean of |log(changed / plain gradient)| over negatives, each counted by its share of the plain gradient.
+    """How much the temperature and a weight outside change the gradient, for random unit embeddings and weights:
+    the mean of |log(changed / plain gradient)| over negatives, each counted by its share of the plain gradient.
     """
     generator = torch.Generator().manual_seed(seed)
     z, other = (losses.directions(torch.randn(n, 16, generator=generator, dtype=torch.float64)) for _ in range(2))

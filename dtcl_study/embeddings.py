@@ -58,7 +58,7 @@ def embed(encoder: Encoder, pixels: torch.Tensor) -> torch.Tensor:
 
 
 def plane(embeddings: np.ndarray) -> tuple[np.ndarray, float]:
-    """Positions [N, 2] of embeddings [N, k] on the plane of their two largest principal components, and its share of the variance."""
+    """Positions [N, 2] of embeddings [N, k] on the plane of two principal components, and its share of the variance."""
     centred = embeddings - embeddings.mean(0)
     _, scales, axes = np.linalg.svd(centred, full_matrices=False)
     signs = np.sign(axes[:2, :1] + (axes[:2, :1] == 0))  # an axis may point either way: its first entry is positive
@@ -67,10 +67,10 @@ def plane(embeddings: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def picture(encoder: Encoder, run: Run, count: int = SHOWN) -> tuple[pd.DataFrame, float]:
-    """The directions of a run's embeddings of `count` images in the training colours and as many in the one never seen, on one plane.
+    """The directions of a run's embeddings of `count` images in training colours and as many in the unseen one, on one plane.
 
     Returns:
-        One row per image: split, digit ("3" or "5"), domain (0 and 1: of training), color (RGB), x, y; and the plane's share of the variance.
+        One row per image: split, digit ("3" or "5"), domain (0 and 1: of training), color, x, y; and the share of the variance.
     """
     data = data_of(run)
     found = [normalize(embed(encoder, images(run, data, split, count)), dim=1).numpy() for split in COMPARED]
@@ -87,8 +87,8 @@ def distances(encoder: Encoder, run: Run, count: int) -> pd.DataFrame:
     """How far from the training images each split lies in a run's embedding, from the first `count` images of it.
 
     Returns:
-        One row per split: `norm` (mean length of its embeddings), `distance` (their mean distance from the training images' centre, in units
-        of that of the training images) and `gathered` (length of their mean direction: 1 if all point the same way, 0 if everywhere).
+        One row per split: `norm` (mean length of embeddings), `distance` (mean distance from the training images' centre, in
+        units of that of the training images) and `gathered` (length of the mean direction: 1 if all point the same way).
     """
     data = data_of(run)
     embeddings = {split: embed(encoder, images(run, data, split, count)) for split in SPLITS}

@@ -1,10 +1,10 @@
 """Every table and figure as a named list of runs.
 
-An experiment says which runs it needs and trains nothing. Tables share runs by sharing keys: a run is trained once for all of them.
-Each comes in three presets: `smoke` (seconds, shows that everything works and nothing else), `laptop` (short runs of a part) and `paper`
-(full runs: the paper's grid, or what stands beside it).
+An experiment says which runs it needs and trains nothing. Tables share runs by sharing keys: a run is trained once for all of
+them. Each comes in three presets: `smoke` (seconds, shows that everything works and nothing else), `laptop` (short runs of a
+part) and `paper` (full runs: the paper's grid, or what stands beside it).
 
-Runs of *frozen selections* (`fresh`, `choices`, `dropout_fresh`) exist once a selection is frozen in a file of `frozen/`; see `selection.freeze`.
+Runs of *frozen selections* (`fresh`, `choices`, `dropout_fresh`) exist once `selection.freeze` has written it.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ FOLLOWED: Setting = {"method": "dw_pairs", "sigma": SIGMA, "tau_alpha": 0.125, "
 
 
 def wants_trace(run: Run) -> bool:
-    """Whether a run's temperatures are to be recorded: those that the paper follows, on the grid's seeds, at our rate of dropout."""
+    """Whether a run's temperatures are recorded: of those that the paper follows, on the grid's seeds, at our rate of dropout."""
     followed = run == Run(**FOLLOWED, seed=run.seed, protocol=run.protocol)
     return followed and run.seed < FIRST_FRESH_SEED and run.protocol.dropout == Protocol().dropout
 
@@ -199,7 +199,7 @@ def of_change(runs: Iterable[Run], change: str, methods: Collection[str]) -> lis
 
 
 def choices(preset: str) -> list[Setting]:
-    """Each of `other_choices` alone: in the frozen configurations at sigma 50; in smoke and laptop in a configuration of two methods."""
+    """Each of `other_choices` alone, in the frozen configurations at sigma 50; in smoke and laptop in one of two methods."""
     if preset == "paper":
         chosen = [c for s in frozen() for c in s["configurations"] if c["sigma"] == SIGMA and c.get("discriminator") != "batch"]
         seeds = {"seeds": range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + FEWER_FRESH_SEEDS)}
@@ -277,7 +277,7 @@ class Experiment:
 
         Args:
             preset: a name in `PRESETS`.
-            seeds: number of seeds, counted from 0 or, where settings have seeds of their own, the first of these; None: the preset's.
+            seeds: number of seeds, from 0, or the first of those that settings have of their own; None: the preset's.
             epochs: None: the preset's number.
             sigma: one or more colour spreads, in their order; None: the experiment's.
             methods: names, or one string of names with commas; None or "all": the experiment's.

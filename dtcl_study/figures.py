@@ -1,7 +1,7 @@
 """The figures of the book; `style` says how they look.
 
-Twins: Figures 1 `along_sigma`, 4 `scatter`, 5 `heads`, 6 `temperature_lines`, 7 `temperature_ridges`. Each function returns a figure
-as wide as the text. `metrics` are columns with accuracies, a panel each; intervals are Student's 95 % over seeds. Without rows a panel says so.
+Twins: Figures 1 `along_sigma`, 4 `scatter`, 5 `heads`, 6 `temperature_lines`, 7 `temperature_ridges`. Figures are as wide as the
+text. `metrics` are columns with accuracies, a panel each; intervals are Student's 95 % over seeds. A panel without rows says so.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _chance(axis: Axes, along: str) -> None:
 
 
 def _limits(points: Iterable[float], intervals: Iterable[Interval], least: float = 0.06) -> tuple[float, float]:
-    """Where an axis of accuracies ends: at all points, and at intervals that do not stretch it to more than three times as much."""
+    """Where an axis of accuracies ends: at all points, and at intervals as far as they stretch it to at most three times that."""
     found = np.array([p for p in points if np.isfinite(p)])
     if not len(found):
         return 0.4, 1.02
@@ -73,7 +73,7 @@ def _limits(points: Iterable[float], intervals: Iterable[Interval], least: float
 
 
 def _bar(axis: Axes, interval: Interval, place: float, style: Look, along: str = "x", **mark: Any) -> None:
-    """A mean as a mark with its interval as a bar, at a place of the other axis; an arrow where it leaves the limits, which must be set."""
+    """A mean with its interval, at a place of the other axis; an arrow where it leaves the limits, which are set before."""
     ends, arrows = (axis.get_xlim(), "<>") if along == "x" else (axis.get_ylim(), "v^")
 
     def at(value: Any, other: Any) -> tuple[Any, Any]:
@@ -298,7 +298,7 @@ def scatter(runs: pd.DataFrame, means: pd.DataFrame, chosen: pd.DataFrame, metri
 
 
 def changes(lines: pd.DataFrame, metrics: Sequence[str]) -> Figure:
-    """What single changes move: changes down, one panel per metric, a method's mean difference with its interval, and a line at none.
+    """What single changes move: changes down, one panel per metric, a method's mean difference with its interval, a line at zero.
 
     Args:
         lines: change, method, metric (of `metrics`), mean, low, high, n: differences; low and high are missing where n is 1.
@@ -328,7 +328,7 @@ def changes(lines: pd.DataFrame, metrics: Sequence[str]) -> Figure:
 def maps(means: pd.DataFrame, chosen: pd.DataFrame, reported: pd.DataFrame, method: str, metric: str) -> Figure:
     """One of Tables 3 to 8: accuracy over tau_alpha (down) and tau_beta (across), reported beside measured.
 
-    A frame marks the selected cell (in the paper, the highest reported validation accuracy); bold is the highest; hatched is not run.
+    A frame marks the selected cell (in the paper: highest reported validation accuracy). Bold: highest. Hatched: not run.
 
     Args:
         means: method, tau_alpha, tau_beta, n and the mean of the metric; one row per cell.
@@ -436,7 +436,7 @@ def embeddings(pictures: Mapping[str, tuple[pd.DataFrame, float]]) -> Figure:
     """Where green digits go: one row per method, left the training colours alone, right the same plane with the green digits.
 
     Args:
-        pictures: by method (at least one), what `embeddings.picture` gives: columns split, digit, color, x, y; and the share of variance in the plane.
+        pictures: by method (at least one), what `embeddings.picture` gives.
     """
     size = (WIDTH, 0.35 + 0.8 * len(pictures))
     figure, axes = plt.subplots(len(pictures), 2, figsize=size, sharex="row", sharey="row", layout="constrained", squeeze=False)
@@ -461,7 +461,7 @@ def embeddings(pictures: Mapping[str, tuple[pd.DataFrame, float]]) -> Figure:
 def idea() -> Figure:
     """The paper in one picture: colours of training and of the test, and the temperature of an anchor's negative pairs.
 
-    Temperatures are those of Eq. 3 where a discriminator is nearly sure (w of 0.95 and 0.05), with tau_alpha and tau_beta of Figures 6 and 7.
+    Temperatures: Eq. 3 with w of 0.95 and 0.05 (nearly sure), and the tau_alpha and tau_beta of Figures 6 and 7.
     """
     data = ColoredDigits(SIGMA, color_clipping=Protocol().color_clipping)
     train, unseen = (part._replace(images=part.images.clamp(0, 1)) for part in map(data.split, ("train", "test_ood")))

@@ -1,12 +1,12 @@
 """The rule that chooses the settings which the paper leaves open, by how well candidates reproduce what it reports.
 
-The rule was committed before the rows that it judges (at db5603a, in two modules of other names). The choice has two stages, first what makes the networks,
-then what makes the weight (`NETWORKS` and `WEIGHTS`, plainest first).
+The rule was committed before the rows that it judges (at db5603a, in two modules of other names). The choice has two stages,
+first what makes the networks, then what makes the weight (`NETWORKS` and `WEIGHTS`, plainest first).
 
-*Targets* are the reported numbers that a candidate is compared with. Stage 1: every number at sigma 50 of the four baselines and the
-oracle (Test-OOD and Test-ID at three label fractions, D-Test-ID at 1 %), 35; a method is shown by the configuration with the best mean
-validation accuracy of ours. Stage 2: the validation accuracy of both proposed methods in ten configurations of Tables 3 and 6, 20.
-No test accuracy of a proposed method enters, and no difference between one and a baseline.
+*Targets* are the reported numbers that a candidate is compared with. Stage 1: every number at sigma 50 of the four baselines and
+the oracle (Test-OOD and Test-ID at three label fractions, D-Test-ID at 1 %), 35; a method is shown by the configuration with the
+best mean validation accuracy of ours. Stage 2: the validation accuracy of both proposed methods in ten configurations of Tables 3
+and 6, 20. No test accuracy of a proposed method enters, and no difference between one and a baseline.
 
 *Misfit* of a candidate: z = (our mean - reported) / sqrt((seed^2 + draw^2) / 5 + seed^2 / n + draw^2 / (20 n)) at each target, for n
 seeds of ours with 20 draws of labels each and five of the paper's with one; the misfit is the root mean square of ``min(|z|, 4)``. Under
@@ -91,7 +91,7 @@ class Candidate:
     changes: Mapping[str, Any]
 
     def setting(self, configuration: Configuration) -> dict[str, Any]:
-        """What its runs of a configuration set. Where Eq. 3 never falls below 0.05, no floor acts, and all candidates take the higher: they share runs."""
+        """What its runs of a configuration set. Where Eq. 3 never falls below 0.05 all take that floor, to share runs."""
         changes = {**BASE, **self.changes}
         if configuration["tau_alpha"] - configuration.get("tau_beta", 0.0) / 2 >= HIGHER_FLOOR - 1e-9:
             changes["tau_min"] = HIGHER_FLOOR
@@ -214,8 +214,8 @@ def weight_stage() -> Stage:
 
 @dataclass(frozen=True)
 class Measured:
-    """What a candidate measures: validation [configurations, seeds] at 1 % of labels; mean and variance over draws of what each target
-    names, both [targets, configurations, seeds], NaN where a configuration is none of the target's."""
+    """What a candidate measures: validation [configurations, seeds] at 1 % of labels; mean and variance over draws of what each
+    target names, both [targets, configurations, seeds], NaN where a configuration is none of the target's."""
 
     validation: np.ndarray
     mean: np.ndarray
@@ -307,7 +307,7 @@ class Comparison:
 
 
 def compare_candidates(candidates: Sequence[Candidate], stage: Stage, rows: Rows, best: Sequence[str] = ()) -> Comparison | None:
-    """Candidates compared: all on the stage's first seeds or, where `best` names two, these on all seeds. None if a run has no row yet."""
+    """All candidates on the stage's first seeds or, where `best` names two, these on all seeds. None if a run has no row yet."""
     seeds = stage.seeds + stage.more_seeds if best else stage.seeds
     every = {c.name: measured(c, stage, rows, seeds) for c in candidates if not best or c.name in best}
     found = {name: each for name, each in every.items() if each is not None}
@@ -315,7 +315,7 @@ def compare_candidates(candidates: Sequence[Candidate], stage: Stage, rows: Rows
 
 
 def later_beside_taken(rows: Rows) -> tuple[Comparison, str, str] | None:
-    """The later candidate compared with the networks taken, on all seeds or, until these are there, on the first; and both names, the later one first."""
+    """The later candidate compared with the networks taken, on all seeds that both have; and both names, the later first."""
     names = (LATER[0].name, TAKEN_NETWORKS[0])
     two = [c for c in (*LATER, *NETWORKS) if c.name in names]
     found = compare_candidates(two, network_stage(), rows, names) or compare_candidates(two, network_stage(), rows)

@@ -1,8 +1,8 @@
 """Which configuration a method is shown with: the one with the best validation accuracy, as in the paper.
 
-The paper's rule: the configuration with the highest validation accuracy at 1 % of labels, averaged over seeds, separately for each
-method, discriminator and sigma. The choice at 1 % serves all label fractions. A run that diverged counts as chance. Ties go to the
-smaller tau_alpha, then tau_beta, then lambda.
+The paper's rule: the configuration with the highest validation accuracy at 1 % of labels, averaged over seeds, separately for
+each method, discriminator and sigma. The choice at 1 % serves all label fractions. A run that diverged counts as chance. Ties go
+to the smaller tau_alpha, then tau_beta, then lambda.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ def leave_one_seed_out(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def reselected(frame: pd.DataFrame, resamples: int = RESAMPLES) -> pd.DataFrame:
-    """How stable the selection is: the seeds are drawn again with replacement, in all ways if there are at most five, and selected on.
+    """How stable the selection is: it is made on seeds drawn again with replacement, in all ways if there are at most five.
 
     Returns:
-        One row per context and configuration that is ever selected: the columns of `CONFIGURATION`, `share` of the draws in which it
+        One row per context and configuration that is ever selected: columns of `CONFIGURATION`, `share` of the draws in which it
         is, and `selected` (whether the seeds themselves select it); the most frequent first within a context.
     """
     lines = []
@@ -98,13 +98,13 @@ def reselected(frame: pd.DataFrame, resamples: int = RESAMPLES) -> pd.DataFrame:
 
 
 def freeze(name: str, frame: pd.DataFrame, folder: Path) -> Path:
-    """Write what the grid's first seeds select, from rows of complete seeds, as a frozen selection, from which fresh seeds are trained.
+    """Write what the grid's first seeds select (rows of complete seeds) as a frozen selection; fresh seeds are trained from it.
 
     Five seeds select at sigma 50 and two at any other, whether or not more are complete.
 
     Raises:
-        ValueError: if the file exists or a method is frozen already (a frozen selection is never changed), or a seed that is to select
-            is not complete.
+        ValueError: if the file exists or a method is frozen already (a frozen selection is never changed), or a seed that is to
+            select is not complete.
     """
     target = folder / f"{name}.json"
     if target.exists():
@@ -132,11 +132,11 @@ def freeze(name: str, frame: pd.DataFrame, folder: Path) -> Path:
 def strategies(frame: pd.DataFrame) -> pd.DataFrame:
     """Ways to select a configuration, and what each gives.
 
-    The ways, by what is largest: validation accuracy (the held-out colour, the paper's way), Test-ID accuracy (held-out digits), minus the
-    distance of D-Test-ID from one half, the mean of the first two less that distance, and Test-OOD accuracy, which no user could know.
+    The ways, by what is largest: validation accuracy (the held-out colour, the paper's way), Test-ID accuracy (held-out digits),
+    minus the distance of D-Test-ID from 0.5, the mean of the first two less that distance, and Test-OOD, which no user knows.
 
     Returns:
-        One row per context, way and seed: the columns of `CONTEXT`, way, seed, and the accuracies of digits in known and in unseen
+        One row per context, way and seed: the columns of `CONTEXT`, way, seed, and the accuracies of digits in known and unseen
         colours (test_id, test_ood) of the configuration selected on the other seeds.
     """
     rows = frame[frame.label_fraction == FRACTION]

@@ -1,4 +1,4 @@
-"""From an experiment to its rows: which runs exist, which are trained if asked, which seeds are complete, and what claims look at."""
+"""From an experiment to its rows: which runs exist, which are trained if asked, which seeds are complete, what claims look at."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Study:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The rows that exist, one row per run and label fraction, with chance for a run that diverged; see `dtcl_core.results.load`."""
+        """The rows that exist, one per run and label fraction, chance where a run diverged; see `dtcl_core.results.load`."""
         frame = self.store.load(self.runs)
         frame.loc[frame.status != "ok", list(METRICS)] = CHANCE
         return frame
@@ -102,7 +102,7 @@ class Study:
 
     @property
     def progress(self) -> str:
-        """How many of the seeds asked for are complete: "2 of 5 seeds"; of several grids "5 of 5 seeds at sigma 50 and none elsewhere"."""
+        """How many seeds are complete: "2 of 5 seeds"; of several grids "5 of 5 seeds at sigma 50 and none elsewhere"."""
         asked = grids(self.runs)
         if len(asked) == 1:
             (seeds,) = asked.values()
@@ -157,7 +157,7 @@ def runs_of_complete_seeds(runs: Sequence[Run], there: Collection[str]) -> dict[
 
 
 def rows_of_complete_seeds(runs: Sequence[Run], frame: pd.DataFrame) -> pd.DataFrame:
-    """Those rows of `frame` that are of complete seeds: of each sigma and kind of discriminator, those on which all of `runs` exist."""
+    """The rows of `frame` of complete seeds: for each sigma and kind of discriminator, seeds on which all of `runs` exist."""
     keep = {run.key for seeds in runs_of_complete_seeds(runs, set(frame.key)).values() for members in seeds for run in members}
     return frame[frame.key.isin(keep)].reset_index(drop=True)
 
@@ -165,8 +165,8 @@ def rows_of_complete_seeds(runs: Sequence[Run], frame: pd.DataFrame) -> pd.DataF
 def under_changes(base: pd.DataFrame, study: Study, methods: Sequence[str]) -> dict[str, pd.DataFrame]:
     """By change the rows of some methods on the seeds of a study of `choices`, at 1 % of labels, once all its runs are there.
 
-    `base` are rows of the same configurations under the protocol as it is. They are found under "as taken", and where a change leaves
-    a method as it is.
+    `base` are rows of the same configurations under the protocol as it is. They are found under "as taken", and where a change
+    leaves a method as it is.
     """
     rows = study.frame[study.frame.label_fraction == selection.FRACTION]
     base = base[base.seed.isin({run.seed for run in study.runs}) & (base.label_fraction == selection.FRACTION)]
@@ -188,7 +188,7 @@ class Evidence:
 
     @cached_property
     def fresh(self) -> pd.DataFrame:
-        """Rows on fresh seeds, of those sigmas and kinds of discriminator whose seeds are all there; those of a change at sigma 50 and 1 %."""
+        """Fresh rows of each sigma and kind of discriminator whose seeds are all there; of a change at sigma 50 and 1 %."""
         if self.change:
             study = Study("choices", self.preset, quiet=True)
             changed = under_changes(study.frame.iloc[:0], study, (*BASELINES, *PROPOSED))
@@ -211,7 +211,7 @@ class Evidence:
 
     @property
     def shown(self) -> pd.DataFrame:
-        """Rows of Tables 1 and 2, at all label fractions: the frozen configurations on fresh seeds; until there are some, what the grid selects."""
+        """Rows of Tables 1 and 2: the frozen configurations on fresh seeds; until there are some, what the grid selects."""
         mine = self.at(SIGMA)
         return mine if len(mine) else self.grid.selected(None)
 

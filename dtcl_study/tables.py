@@ -1,7 +1,7 @@
 """The paper's tables, each cell reported beside or above measured ("twins"): its rows in its order, its columns.
 
-A twin shows three decimals throughout, 95 % intervals over seeds, n, the best of each column in bold (of Tables 3 to 8 that of the
-table) and the second best underlined, the oracle aside; of D-Test-ID the nearest to one half.
+A twin shows three decimals throughout, 95 % intervals over seeds, n, the best of each column in bold (of Tables 3 to 8 that of
+the table) and the second best underlined, the oracle aside; of D-Test-ID the nearest to one half.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ class Twin:
         return len({interval.n for interval in self.measured.values()} - {0}) > 1
 
     def table(self, first: str = "") -> Table:
-        """As a page shows it, with a header of the first column: reported beside measured, of more than `BESIDE` columns above it."""
+        """As a page shows it, with the first column's header: reported beside measured, or above it if there are many columns."""
         records: list[dict[str, str]] = []
         marked, small = dict[tuple[int, str], str](), dict[tuple[int, str], str]()
         beside, heads = len(self.columns) <= BESIDE, [column.head or column.label for column in self.columns]
