@@ -257,12 +257,12 @@ def described(found: dict[str, Any]) -> list[str]:
         time = "?" if line["seconds_left"] is None else readable_time(line["seconds_left"])
         hours = "?" if line["core_hours"] is None else f"{line['core_hours']:.1f}"
         said.append(form.format(*counts, seeds, line["to_train"], time, hours))
-    said.append("A seed is complete when every configuration has a row on it. A run of several parts is to train in the first.")
+    said.append("A seed is complete when every configuration has a row on it. A run that parts share is to train in the first.")
     said.append("The parts fresh, choices and dropout_fresh ask for runs of frozen selections only.")
     if found["seconds_an_image"] is None:
         return [*said, f"There is no telling how long the rest takes: {found['pace_of']}."]
     epoch = found["seconds_an_image"] * Protocol().split_sizes[0]
-    said.append(f"Time left is for one process on {found['device']}; core-hours are that times its threads.")
+    said.append(f"Time left: one process on {found['device']}; core-hours count the threads of the rows timed.")
     return [*said, f"A run-epoch takes {epoch:.3g} s: {found['pace_of']}."]
 
 
