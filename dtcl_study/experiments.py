@@ -82,7 +82,7 @@ def configurations(method: str, preset: str) -> list[dict[str, float]]:
         return grid(method)
     uses = ALL_METHODS[method].uses
     if "tau_beta" in uses:
-        return list(PAPER_SELECTS.values()) if preset == "laptop" else [PAPER_SELECTS[method]]
+        return list(PAPER_SELECTS.values()) if preset == "laptop" else [PAPER_SELECTS.get(method, PAPER_SELECTS["dw_pairs"])]
     taus = (0.1, 0.2) if preset == "laptop" else (0.1,)
     return [{"tau_alpha": tau, **({"lambda_": 0.1} if "lambda_" in uses else {})} for tau in taus]
 
@@ -186,6 +186,7 @@ def other_choices() -> dict[str, tuple[dict[str, Any], tuple[str, ...]]]:
         "batches of 128": {"batch_size": 128},
         "both directions of the loss": {"symmetric": True},
         "max pooling": {"downsampling": "max_pool"},
+        "twice the channels": {"channels": tuple(2 * n for n in Protocol().channels)},
     }
     every = {name: (change, PROPOSED) for name, change in weight.items()}
     tried_in = {name: BASELINES if name == EVERYWHERE else BASELINES[:1] for name in networks}
@@ -318,10 +319,9 @@ class Experiment:
         if not isinstance(methods, Iterable):
             raise ValueError(f"methods must be names with commas between them, got {methods!r}.")
         names = [m.strip() for m in methods.split(",")] if isinstance(methods, str) else list(methods)
-        for name in names:
-            if name not in self.methods:
-                known = ", ".join(self.methods)
-                raise ValueError(f"unknown method {name!r}{closest(name, self.methods)}: the methods are {known}.")
+        for name in [name for name in names if name not in self.methods]:
+            it = f"no method {name!r}{closest(name, self.methods)} in {self.name}"
+            raise ValueError(f"{it}: there are {', '.join(self.methods)}.")
         if not names:
             raise ValueError("methods must name at least one method.")
         return {*names}

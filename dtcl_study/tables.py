@@ -193,7 +193,7 @@ def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIG
     where = {"label_fraction": label_fraction, "sigma": sigma}
     heads = {OOD: "Unseen colour (Test-OOD)", ID: "Training colours (Test-ID)", DOMAIN: "Colour found (D-Test-ID)"}
     columns = [Column(SHORT[metric], metric, where, heads[metric]) for metric in ACCURACIES]
-    methods = [m for m in METHODS if m in set(rows.method)] if len(rows) else METHODS
+    methods = [m for m in ALL_METHODS if m in set(rows.method)] if len(rows) else METHODS
     paper = reported.main_comparison(sigma, label_fraction)
     caption = f"Accuracy with {percent(label_fraction)} of the labels at sigma {sigma:g}."
     return twin(caption, of_methods(tuple(methods)), columns, rows, paper)

@@ -117,7 +117,7 @@ def test_options_other_than_sigma_narrow_a_study_and_fresh_rows_are_not_its(opti
         ({"device": "tpu"}, "device must be auto, cpu or cuda"),
         ({"seeds": 0}, "seeds must be an integer >= 1"),
         ({"save": ""}, "save must be the name of a folder"),
-        ({"methods": "simclr"}, "unknown method 'simclr'"),
+        ({"methods": "simclr"}, "no method 'simclr' in main_table"),
         ({"experiment": "main"}, "experiment must be one of 'main_table',"),
     ],
 )
