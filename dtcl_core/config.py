@@ -257,10 +257,10 @@ class Run(Checked):
         method: a name in `methods.ALL_METHODS`.
         tau_alpha: the base temperature (for methods with one temperature: the temperature), > 0.
         tau_beta: how strongly w_ij moves the temperature, >= 0; domain-weighted methods only.
-        lambda_: strength, >= 0, for the methods that use it: MMD, DANN, MACL and iSogCLR.
+        lambda_: strength, >= 0, for the methods that use it, such as MMD and DANN.
         sigma: standard deviation of the colours in a domain, >= 0.
         seed: seed of data and initial weights, an integer >= 0.
-        discriminator: "global" (default) or "batch", for methods that weight by domain (dw_outside too); None for others.
+        discriminator: "global" (default) or "batch", for methods that use one; None for others.
         projector, projector_dim: None, "linear" or "mlp", and the projector's output dimension.
         protocol: what the study holds fixed.
         replicate: tells repeated trainings of the same run apart, 0 for the first; they differ by rounding alone.

@@ -141,7 +141,8 @@ def info_nce(
         [...] mean over the anchors that have a positive, in nats.
 
     Raises:
-        ValueError: if the shapes do not agree (`anchor_tau`'s is not checked), or a plain number for `tau` is not positive.
+        ValueError: if the shapes do not agree (`anchor_tau`'s is not checked), or a plain number for `tau` is not positive. Signs and
+            types of tensors are not checked: `weight` must be a float tensor.
 
     >>> z = torch.eye(4)
     >>> info_nce(z, z, tau=1.0)  # three orthogonal negatives: log(1 + 3 / e)

@@ -23,9 +23,10 @@ from .discriminator import same_domain_probability
 class Batch:
     """What a method may use: one batch of R runs that share the method.
 
-    z and z_pos [R, N, k] are the embeddings of the two views, domains [R, N] their domains. The posteriors [R, N, D] of both views come
-    from the discriminator, if the method has one. ``tau_alpha``, ``tau_beta`` and ``lambda_`` are [R]. adversary is the (weight, bias) of
-    DANN's classifier. memory [R, N, 2] holds the two numbers that the method stores for each image.
+    z and z_pos [R, N, k] are the embeddings of the two views, domains [R, N] their domains. For a method with a discriminator,
+    `posterior` [R, N, D] is that of z_pos and `anchor_posterior` that of z, both without gradient. ``tau_alpha``, ``tau_beta`` and
+    ``lambda_`` are [R]: write ``tau_beta[:, None, None]`` beside pairs [R, N, N]. In training those that the method does not use are
+    0. adversary is the (weight, bias) of DANN's classifier. memory [R, N, 2] holds the two numbers that the method stores for each image.
     """
 
     z: Tensor
@@ -71,7 +72,10 @@ def domain_weighted(batch: Batch, weighting: str) -> dict[str, Tensor]:
 
 
 def outside_weighted(batch: Batch) -> dict[str, Tensor]:
-    """Keep one temperature; weight exponentials by N_D w_ij [R, N, N], w_ij from z'_j (not `posterior_view`); 1 where w_ij = 1 / N_D."""
+    """Keep one temperature; weight exponentials by N_D w_ij, [R, N, N]: 1 where the discriminator knows nothing.
+
+    w_ij is of Domain-Weighted Negatives, from the posterior of z'_j whatever `Protocol.posterior_view` says.
+    """
     assert batch.posterior is not None
     w = same_domain_probability(batch.posterior, batch.domains, "negatives")
     return {"weight": batch.num_domains * w}
@@ -153,12 +157,13 @@ class Method:
 
     Attributes:
         title: the method's name in the paper's tables.
-        pairs: returns arguments of `losses.info_nce`: `tau_neg`, `admitted`, `weight`, `anchor_tau`, or `tau` to replace tau_alpha.
-            The default returns none, which gives the standard loss.
+        pairs: returns arguments of `losses.info_nce`: `tau_neg`, `admitted` or `weight` [R, N, N], `anchor_tau` [R, N], or `tau` [R] to
+            replace tau_alpha. The default returns none, which gives the standard loss.
         penalty: a term [R] added to the loss.
         remember: for a method with "memory": the two numbers of each image of a batch after a step, [R, N, 2]. The first is a
             temperature and starts at tau_alpha; the second starts at 0.
-        uses: fields of `config.Run` read besides tau_alpha; "adversary" asks for a domain classifier, "memory" for two numbers an image.
+        uses: what it reads besides tau_alpha: "tau_beta", "lambda_", "discriminator" (posteriors), "adversary" (a domain classifier),
+            "memory" (two numbers an image). Another word is not noticed.
         jitter: whether the colours of the views are jittered.
         oracle: whether the method uses knowledge of the test domain, and so is an upper bound.
     """

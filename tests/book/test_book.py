@@ -497,7 +497,7 @@ def test_the_six_lines_run():
     space |= given
     for block in others:
         exec(block, space)
-    assert len(others) == 6 and space["loss_fn"](space["z0"], space["z1"], space["domains"]).isfinite()
+    assert len(others) == 7 and space["loss_fn"](space["z0"], space["z1"], space["domains"]).isfinite()
 
 
 def test_the_code_in_the_readme_runs(monkeypatch):
