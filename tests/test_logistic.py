@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
+from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -87,6 +88,21 @@ def test_adam_steps_approach_the_optimum():
         for steps in (5, 50, 1000)
     ]
     assert gaps[0] > gaps[1] > gaps[2] and gaps[2] < 1e-3
+
+
+def test_adam_steps_are_those_of_pytorchs_adam():
+    """Two classes are one binary objective, of the difference of their logits; it starts at zero."""
+    x, y = (torch.from_numpy(a) for a in sample(gap=0.5))
+    found = logistic.fit(x, y, 2, 1.0, steps=20, learning_rate=0.05)
+    weight, bias = torch.zeros(x.shape[-1], dtype=x.dtype, requires_grad=True), torch.zeros((), dtype=x.dtype, requires_grad=True)
+    steps = torch.optim.Adam([weight, bias], lr=0.05)
+    for _ in range(20):
+        steps.zero_grad()
+        mistaken = F.binary_cross_entropy_with_logits(x @ weight + bias, y.to(x), reduction="sum")
+        ((mistaken + 0.5 * weight.square().sum()) / len(x)).backward()
+        steps.step()
+    told = torch.sigmoid(x @ weight + bias).detach()
+    torch.testing.assert_close(found.predict_proba(x)[:, 1], told, rtol=0, atol=1e-6)
 
 
 def test_float32_features_give_a_float32_model():

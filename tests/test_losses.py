@@ -363,6 +363,23 @@ def test_anchors_with_temperatures_of_their_own_count_as_much_as_those_are_high(
     torch.testing.assert_close(alike, losses.info_nce(z, z_pos, tau))
 
 
+def test_temperatures_of_anchors_go_with_all_else_that_a_pair_may_have():
+    z, z_pos = embeddings(6, 4), embeddings(6, 4, seed=1)
+    draw = lambda seed: 0.2 + torch.rand(6, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    own, weight, tau_neg, anchor_tau = torch.eye(6, dtype=torch.bool), draw(2), draw(3), draw(4)[0]
+    admitted, positive = draw(5) > 0.5, own | own.roll(1, 0)
+    found = losses.info_nce(
+        z, z_pos, 0.3, tau_neg=tau_neg, admitted=admitted, weight=weight, positive=positive, anchor_tau=anchor_tau
+    )
+    total = 0.0
+    for i in range(6):
+        s = F.cosine_similarity(z[i : i + 1], z_pos)
+        tau = torch.where(positive[i], anchor_tau[i], tau_neg[i] * anchor_tau[i] / 0.3)
+        terms = torch.where(positive[i], 1.0, weight[i] * admitted[i]) * torch.exp(s / tau)
+        total = total - anchor_tau[i] / 0.3 * ((s / tau)[positive[i]].mean() - terms.sum().log()) / 6
+    torch.testing.assert_close(found, total)
+
+
 @pytest.mark.parametrize("name", ["uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"])
 def test_any_integer_type_is_a_domain(name):
     z, domains, weight = embeddings(6, 3), torch.arange(6) % 2, embeddings(2, 3, seed=1)

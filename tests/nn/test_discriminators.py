@@ -72,6 +72,14 @@ def test_the_mlp_tells_apart_what_no_line_can():
     assert MLPDiscriminator(2, calibrate=0.2).fit(z, domains).temperature_ != 1.0
 
 
+def test_the_mlp_does_not_mind_the_scale_of_raw_features(data):
+    z, domains = data
+    one, other = (
+        MLPDiscriminator(int(domains.max()) + 1, features="raw").fit(x, domains).predict_proba(x) for x in (z, 1000 * z + 5000)
+    )
+    torch.testing.assert_close(one, other, rtol=0, atol=1e-2)
+
+
 @pytest.mark.parametrize("kind", [LinearDiscriminator, MLPDiscriminator])
 def test_a_fit_leaves_gradients_and_the_global_generator_alone(data, kind):
     z, domains = data

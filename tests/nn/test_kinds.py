@@ -372,6 +372,7 @@ def test_an_example_twice_in_a_batch_is_no_negative_of_itself(batch, name):
     ours, whole, first = loss_fn(z0, z1, ids=ids), loss_fn(z0, z1), loss_fn(z0[:7], z1[:7])
     torch.testing.assert_close(ours[0], first[0])
     assert ours[1:7].equal(whole[1:7]) and ours[7] < whole[7]
+    assert loss_fn(z0, z1, ids=ids * 0 - 1).equal(whole), "nothing is known of these examples"
     for wrong, message in (
         (ids[:3], r"ids must be integers \[8\]"),
         (ids.double(), "ids must be integers"),

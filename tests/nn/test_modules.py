@@ -575,6 +575,8 @@ def test_a_loss_made_for_no_device_compiles_like_any_other():
          "predict_proba of the discriminator must return a tensor, got ndarray"),
         (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=Answering(Z[:, :2]))(Z, Z, DOMAINS),
          "must return probabilities that sum to 1"),
+        (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=Answering(torch.tensor([[1.5, -0.5]] * 6)))(Z, Z, DOMAINS),
+         "must return probabilities that sum to 1"),
         (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=Answering(HOLED[:, :2]))(Z, Z, DOMAINS),
          "must return probabilities that sum to 1"),
         (lambda: InfoNCELoss()(None, Z), "z0 must be a tensor, got NoneType"),

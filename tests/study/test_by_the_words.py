@@ -10,7 +10,7 @@ import whole_study
 
 from dtcl_core.results import Store
 from dtcl_study import claims, experiments, selection
-from dtcl_study.experiments import OOD, PROPOSED, REGISTRY
+from dtcl_study.experiments import EVERYWHERE, OOD, PROPOSED, REGISTRY
 from dtcl_study.study import Evidence, Study
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,6 +59,12 @@ def test_every_verdict_on_networks_follows_from_the_words(tmp_path, monkeypatch)
     for ours in selection.select(evidence.grid.complete).itertuples():
         numbers = [None if value != value else value for value in (ours.tau_alpha, ours.tau_beta, ours.lambda_)]
         assert by_the_words.selected(rows, ours.method)[2:5] == tuple(numbers)
+    judged = lambda: {number for number in (7, 8, 10, 11, 14) if claims.judged(number, evidence).word != claims.NOT_YET}
+    assert judged() == {7, 8, 10, 11, 14}
+    monkeypatch.setattr(evidence.heads, "counts", dict.fromkeys(evidence.heads.counts, 4))
+    assert judged() == {7, 8, 11, 14}, "claim 10 asks for five seeds of the heads"
+    evidence.traces = evidence.traces[:4]
+    assert judged() == {7, 8, 14}, "claim 11 asks for five traces"
     monkeypatch.setattr(Study, "complete_seeds", 4)
     assert {claims.judged(number, evidence).word for number in (7, 8, 10, 11, 14)} == {claims.NOT_YET}, "five seeds are asked for"
 
@@ -110,8 +116,12 @@ def test_nothing_is_said_of_dropout_025_before_its_rows_and_those_beside_them_ar
     store.add([whole_study.row(run) for run in most])
     assert not claims.other_settings(), "one run with dropout 0.1 is missing"
     store.add([whole_study.row(last)])
-    assert len(re.findall(r"better in \d+ of 16 comparisons", claims.other_settings())) == 2
-    assert "On 10 of the fresh seeds" in claims.other_settings()
+    fresh = Evidence().fresh
+    told = [
+        claims.tally(claims.judged_on(fresh[fresh.seed < 1110]).contrasts),
+        claims.tally(claims.judged(1, Evidence(change=EVERYWHERE)).contrasts),
+    ]
+    assert f"On 10 of the fresh seeds the methods are {told[0]} with 0.1, {told[1]} with 0.25 (" in claims.other_settings()
 
 
 def test_the_second_study_has_a_verdict_once_all_its_seeds_are_there(tmp_path, monkeypatch):
@@ -124,6 +134,8 @@ def test_the_second_study_has_a_verdict_once_all_its_seeds_are_there(tmp_path, m
     assert not claims.second_study()
     assert claims.second_said(()) == "not yet run (grid: 0 of 540 runs; fresh seeds: 299 of 300 runs)"
     store.add([whole_study.row(last)])
+    agree = [v.word for v in claims.second_study()] == [claims.judged(k).word for k in (1, 2)]
+    assert f", {'agrees' if agree else 'differs'}: " in claims.other_settings() and not agree
     told = claims.second_said(claims.second_study())
     counts = [[int(n) for n in found] for found in re.findall(r"(\d+) for, (\d+) open, (\d+) against", told)]
     assert [sum(each) for each in counts] == [16, 6] and told.startswith("the main claim is "), told

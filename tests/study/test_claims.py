@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from made_up import frame
 
-from dtcl_core.config import Run
-from dtcl_study import claims, reported, study
+from dtcl_core import losses
+from dtcl_core.config import Protocol, Run
+from dtcl_study import claims, contrasts, reported, study
 from dtcl_study.claims import CLAIMS, Contrast
 from dtcl_study.compare import Interval
 from dtcl_study.experiments import ORACLE, PAPER_SELECTS, PROPOSED
@@ -210,6 +212,7 @@ def test_the_rule(told, word):
         ([(-0.2, -0.1), (-0.2, -0.1)], "not confirmed"),
         ([(-0.2, -0.1), (0.1, 0.2)], "confirmed"),  # one method each way is no trend
         ([(0.1, 0.2), (-0.1, 0.2)], "confirmed"),
+        ([(-0.1, 0.2), (0.1, 0.2), (0.1, 0.2), (-0.1, 0.2)], "confirmed"),  # of two accuracies, one method in each
     ],
 )
 def test_a_trend_is_both_methods_on_the_same_side(ends, word):
@@ -232,6 +235,44 @@ def test_fresh_rows_are_taken_where_all_of_their_seeds_are_there(monkeypatch):
     monkeypatch.setattr(study, "Study", Fresh)
     taken = Evidence().fresh
     assert set(zip(taken.method, taken.sigma, taken.seed)) == {(r.method, r.sigma, r.seed) for r in runs if r.sigma == 50}
+
+
+def test_rows_of_a_spread_are_without_batch_level_discriminators_and_a_mean_of_methods_needs_all():
+    evidence = MadeUp(papers, n=3)
+    assert {*evidence.at(50).discriminator.dropna()} == {"global"} and len(evidence.at(50, 0.1)) == 7 * 3
+    assert {*evidence.at(50, 0.1).label_fraction} == {0.1}
+    whole = evidence.all_of(("standard", "mmd"), "test_id")
+    assert [*whole.index] == [1100, 1101, 1102]
+    evidence.fresh = evidence.fresh[(evidence.fresh.method != "mmd") | (evidence.fresh.seed != 1101)]
+    assert evidence.all_of(("standard", "mmd"), "test_id").to_dict() == whole.drop(1101).to_dict()
+
+
+def test_differences_of_claim_9_are_clear_of_zero_or_not():
+    def hidden_less(run, fraction, metric):
+        return 0.7 + 0.1 * (metric == "d_test_id" and run.discriminator == "batch")
+
+    verdict = claims.judged(9, MadeUp(hidden_less))
+    assert verdict.counts == "2 of 6 differences clear of zero"
+    assert {c.state for c in verdict.contrasts if c.label.startswith("D-Test-ID")} == {"clear"}
+
+
+def test_claims_12_and_13_are_about_the_gradients_of_the_loss():
+    """Against the formula of appendix B, and gradients that autograd gives."""
+    verdict = claims.judged(12)
+    assert verdict.word == "confirmed" and all(4 < c.interval.mean < 7.1 for c in verdict.contrasts), "digits above nine"
+    generator = torch.Generator().manual_seed(0)
+    z, other = (losses.directions(torch.randn(64, 16, generator=generator, dtype=torch.float64)) for _ in range(2))
+    w, off = torch.rand(64, 64, generator=generator, dtype=torch.float64), ~torch.eye(64, dtype=torch.bool)
+    tau = losses.pair_temperature(w, 0.1, 0.05, Protocol().tau_min, 2)
+    pushes = []
+    for rule in ({}, {"tau_neg": tau}, {"weight": 2 * w}):
+        s = (z @ other.T).requires_grad_()
+        pushes.append(torch.autograd.grad(losses.anchor_losses(s, 0.1, **rule).sum(), s)[0][off])
+    plain, *changed = pushes
+    told = [float((plain * (push / plain).log().abs()).sum() / plain.sum()) for push in changed]
+    assert contrasts.gradient_changes(0, 0.1, 0.05) == pytest.approx(told, rel=1e-9)
+    outside = claims.judged(13).contrasts
+    assert {c.state for c in outside} == {"for"} and contrasts.gradient_changes(0, 0.1, 0.0)[0] == 0
 
 
 def test_the_claims_are_numbered():

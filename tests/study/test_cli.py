@@ -259,11 +259,23 @@ print(cli.main(["status", "--results", {str(tmp_path)!r}]), "dtcl_study.study" i
 
 
 def test_ctrl_c_and_the_time_limit_end_training_cleanly(tmp_path, handlers, capsys):
-    arguments = ["run", "main_table", "--preset", "laptop", "--methods", "standard", "--seeds", "1", "--results", str(tmp_path)]
+    arguments = [
+        "run",
+        "main_table",
+        "--preset",
+        "laptop",
+        "--methods",
+        "standard",
+        "--seeds",
+        "1",
+        "--results",
+        str(tmp_path),
+        "--device",
+        "cpu",
+    ]
     assert cli.main([*arguments, "--time-limit", "2"]) == terminal.STOPPED and "2 of 2 runs to go" in capsys.readouterr().out
     process = subprocess.Popen([*DTCL, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment())
-    while "Encoders are computed by" not in process.stdout.readline():
-        pass
+    assert any("Encoders are computed by" in line for line in iter(process.stdout.readline, "")), process.communicate(timeout=60)
     time.sleep(1)
     process.send_signal(signal.SIGINT)
     out, error = process.communicate(timeout=120)

@@ -35,6 +35,10 @@ def test_values_without_spread_have_an_interval_without_width():
     assert compare.mean([1e-17, 0.0, 0.0]) == (0.0, 0.0, 0.0, 3), "which is on no side of zero"
 
 
+def test_a_small_spread_has_an_interval_with_a_width():
+    assert compare.mean([0.1, 0.1001]).low < 0.1
+
+
 def test_accuracies_are_cut_where_none_can_be():
     found = compare.accuracy([1.0, 0.9, 1.0])
     assert found.high == 1.0 and found.low < found.mean < 1.0
@@ -49,6 +53,14 @@ def test_a_prediction_interval_covers_the_mean_of_others_seeds_as_often_as_it_sa
         found = compare.predicted(ours.tolist(), 5)
         covered.append(found.low < theirs.mean() < found.high)
     assert np.mean(covered) == pytest.approx(0.95, abs=0.015)
+
+
+def test_a_prediction_interval_without_draws_is_students_and_ends_where_accuracies_do():
+    values = [0.5, 0.55, 0.6, 0.62, 0.7]
+    found = compare.predicted([[value] * 20 for value in values], 7)
+    half = stats.t.ppf(0.975, 4) * np.std(values, ddof=1) * (1 / 5 + 1 / 7) ** 0.5
+    assert (found.low, found.high) == pytest.approx((np.mean(values) - half, np.mean(values) + half))
+    assert compare.predicted([[0.1] * 2, [0.9] * 2], 5)[1:3] == (0.0, 1.0)
 
 
 def test_a_prediction_interval_of_one_seed_has_no_ends():
@@ -71,6 +83,20 @@ def test_rows_of_two_configurations_are_not_pooled():
         compare.by_seed(rows, "test_id")
     assert compare.by_seed(rows, "test_id", projector=None).to_dict() == {0: 0.5, 1: 0.6}
     assert compare.by_seed(rows, "test_id", projector="mlp").to_dict() == {0: 0.9}
-    apart = pd.DataFrame({"seed": [0, 1], "projector": [None, "mlp"], "test_id": [0.5, 0.9]})
-    with pytest.raises(ValueError, match="rows have several values of projector"):
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("method", ("mmd", "dann")),
+        ("discriminator", ("global", "batch")),
+        ("sigma", (25.0, 50.0)),
+        ("projector", (None, "mlp")),
+        ("projector_dim", (4.0, 8.0)),
+        ("label_fraction", (0.01, 0.1)),
+    ],
+)
+def test_rows_of_one_mean_are_alike(name, values):
+    apart = pd.DataFrame({"seed": [0, 1], name: values, "test_id": [0.5, 0.9]})
+    with pytest.raises(ValueError, match=f"rows have several values of {name} "):
         compare.by_seed(apart, "test_id")

@@ -136,6 +136,35 @@ def test_ways_to_select_look_at_what_they_say():
     assert (found.groupby("way").size() == 3).all(), "each seed once"
 
 
+def test_each_way_to_select_takes_the_configuration_with_the_highest_score():
+    names = ("validation", "test_id", "d_test_id", "test_ood")
+    values = {0.05: (0.9, 0.5, 0.5, 0.1), 0.1: (0.5, 0.9, 0.9, 0.2), 0.2: (0.8, 0.8, 0.52, 0.3), 0.3: (0.6, 0.6, 0.2, 0.4)}
+    rows = frame(standard(taus=(*values,)), lambda run, f, metric: values[run.tau_alpha][names.index(metric)])
+    assert selection.strategies(rows).groupby("way").test_ood.first().to_dict() == {
+        "validation (the paper)": 0.1,
+        "Test-ID": 0.2,
+        "D-Test-ID nearest 0.5": 0.1,
+        "a mix of the three": 0.3,
+        "Test-OOD": 0.4,
+    }
+
+
+def test_heads_and_dimensions_compete_each_with_its_own():
+    kinds = [{}, *({"projector": kind, "projector_dim": k} for kind, k in (("mlp", 4), ("mlp", 8), ("linear", 4)))]
+    rows = pd.concat([frame(standard(**kind), by_table(VALUES)) for kind in kinds])
+    assert len(selection.select(rows)) == 4
+
+
+def test_a_method_is_frozen_once_at_a_sigma_for_each_kind_of_discriminator(tmp_path):
+    rows = {
+        k: frame([Run("dw_pairs", 0.1, 0.5, sigma=25.0, discriminator=k, seed=i) for i in range(2)]) for k in ("global", "batch")
+    }
+    selection.freeze("first", rows["global"], tmp_path)
+    with pytest.raises(ValueError, match="a selection of dw_pairs is frozen already"):
+        selection.freeze("second", rows["global"], tmp_path)
+    assert selection.freeze("third", rows["batch"], tmp_path).exists()
+
+
 def test_a_run_that_diverged_hides_no_domain():
     """It counts as chance, which is the best D-Test-ID there is."""
     rows = frame(standard(taus=(0.05, 0.1)), lambda run, fraction, metric: 0.5 if run.tau_alpha == 0.05 else 0.7)

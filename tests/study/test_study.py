@@ -131,6 +131,7 @@ def test_a_study_trains_what_is_missing_and_says_how_much_is_there(tmp_path, mon
     study = Study("effective_temperature", "smoke", seeds=1)
     assert study.frame.empty and study.complete_seeds == 0 and not study.traces()
     trained = Study("effective_temperature", "smoke", True, "cpu", seeds=1)
+    assert trained.store.path == tmp_path / "smoke", "apart from runs that mean something"
     assert trained.complete_seeds == 1 and len(trained.traces()) == 1 and len(trained.selected()) == 1
     assert trained.counted() == "effective_temperature, preset smoke: 1 of 1 seeds are complete; trained on cpu in float32."
     assert Study("fresh", "smoke").counted() == "fresh, preset smoke: no run is asked for."

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from made_up import frame
 
-from dtcl_core.config import Run
+from dtcl_core.config import TAU_ALPHAS, TAU_BETAS, Run
 from dtcl_study import reported, tables
 from dtcl_study.chapter import Table
 from dtcl_study.compare import Interval
@@ -46,6 +46,46 @@ def test_measured_stands_where_it_belongs():
             line.mean == pytest.approx(0.1 * place + {"test_ood": 0.01, "test_id": 0.02}[line.metric] + fraction / 1000)
             and line.n == 3
         )
+
+
+@pytest.mark.parametrize("number", [*tables.TEMPERATURE_TABLES])
+def test_the_tables_of_temperatures_hold_what_they_say(number):
+    method, metric = (("dw_negatives", "dw_pairs")[number > 5], ("validation", "test_ood", "test_id")[number % 3])
+    runs = [Run(m, a, b, seed=s) for m in ("dw_negatives", "dw_pairs") for a in TAU_ALPHAS for b in TAU_BETAS for s in range(2)]
+    place = {"dw_negatives": 0.2, "dw_pairs": 0.0, "validation": 0.03, "test_ood": 0.02, "test_id": 0.01}
+    value = lambda run, f, m: place[run.method] + place.get(m, 0.0) + run.tau_alpha / 10 + run.tau_beta / 100 + f / 1000
+    twin = tables.temperature_table(number, frame(runs, value))
+    assert len(twin.measured) == 40 and [line.label for line in twin.lines] == [f"{a:g}" for a in TAU_ALPHAS]
+    for (i, j), found in twin.measured.items():
+        told = place[method] + place[metric] + TAU_ALPHAS[i] / 10 + TAU_BETAS[j] / 100 + 1e-5
+        assert found.mean == pytest.approx(told, abs=1e-9) and found.n == 2
+
+
+def test_table_9_tells_kinds_of_discriminators_apart():
+    runs = [
+        Run(m, 0.1, 0.5, sigma=25.0, seed=s, discriminator=k)
+        for m in ("dw_negatives", "dw_pairs")
+        for k in ("global", "batch")
+        for s in range(2)
+    ]
+    place = {
+        "dw_negatives": 0.2,
+        "dw_pairs": 0.0,
+        "global": 0.05,
+        "batch": 0.0,
+        "test_ood": 0.02,
+        "test_id": 0.01,
+        "d_test_id": 0.5,
+    }
+    value = lambda run, f, m: place[run.method] + place[run.discriminator] + place.get(m, 0.0) + f / 1000
+    found = tables.table_9(frame(runs, value), (25.0,)).frame
+    told = {
+        (f"{title}, {kind}", metric): place[m] + place[k] + place[name] + 1e-5
+        for m, title in (("dw_negatives", "Domain-Weighted Negatives"), ("dw_pairs", "Domain-Weighted Pairs"))
+        for k, kind in (("global", "global"), ("batch", "batch-level"))
+        for name, metric in (("test_ood", "Test-OOD"), ("test_id", "Test-ID"), ("d_test_id", "D-Test-ID"))
+    }
+    assert {(line.row, line.column): line.mean for line in found.itertuples()} == pytest.approx(told)
 
 
 def test_the_best_is_bold_and_the_oracle_is_aside():
