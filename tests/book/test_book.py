@@ -233,7 +233,7 @@ def test_the_front_page_and_the_readme_give_the_answer_of_a_judged_study(whole_s
     plt.close("all")
     shown = capsys.readouterr().out
     assert (
-        said.replace("could change this", "[could change this](#what-the-answer-depends-on)") in shown
+        said.replace("leaves settings open", "[leaves settings open](#what-the-answer-depends-on)") in shown
         and means in shown
         and repr(compared) in shown
         and "not yet run" not in shown

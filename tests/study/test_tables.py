@@ -179,7 +179,7 @@ def test_rows_of_two_configurations_are_refused():
 
 @pytest.mark.parametrize(
     ("proposed", "said"),
-    [(0.9, "better than all 4 (+0."), (0.5, "worse than all 4 (-0."), (0.7, "no clear difference from any of 4 ")],
+    [(0.9, "better than all 4 (+0."), (0.5, "worse than all 4 (-0."), (0.7, "unclear against all 4 ")],
 )
 def test_leads_are_over_every_baseline(proposed, said):
     rng = np.random.default_rng(0)
