@@ -183,7 +183,7 @@ class Protocol(Checked):
     discriminator_features: str = choice("raw", "l2")
     # open: a negative is z'_j in Eq. 4, so its posterior is that of z'_j; "anchor_view" takes z_j.
     posterior_view: str = choice("negative_view", "anchor_view")
-    # Implied, not said: no gradient flows through w_ij.
+    # No gradient flows through w_ij: that of the paper's appendix B has no such term.
     weight_gradient: bool = choice(False, True)
     # open, chosen by the rule from 0.05 and 0.01, and it matters: in more than half of the paper's grid, selected cells
     # included, Eq. 3 is not positive for pairs that the discriminator is sure of, and then this is their temperature.

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
+from itertools import product
 from numbers import Real
 from typing import Any
 
@@ -68,23 +69,19 @@ PRESETS = {
 
 def grid(method: str) -> list[dict[str, float]]:
     """The configurations of a method that the paper searches at each sigma (its appendix D)."""
-    uses = ALL_METHODS[method].uses
-    if "tau_beta" in uses:
-        return [{"tau_alpha": a, "tau_beta": b} for a in TAU_ALPHAS for b in TAU_BETAS]
-    if "lambda_" in uses:
-        return [{"tau_alpha": a, "lambda_": strength} for a in TAU_ALPHAS for strength in LAMBDAS]
-    return [{"tau_alpha": a} for a in TAU_ALPHAS]
+    tried = {"tau_alpha": TAU_ALPHAS, "tau_beta": TAU_BETAS, "lambda_": LAMBDAS}
+    fields = [name for name in tried if name == "tau_alpha" or name in ALL_METHODS[method].uses]
+    return [dict(zip(fields, values)) for values in product(*(tried[name] for name in fields))]
 
 
 def configurations(method: str, preset: str) -> list[dict[str, float]]:
     """The configurations of a method in a preset: the paper's grid, or one or two of it."""
     if preset == "paper":
         return grid(method)
-    uses = ALL_METHODS[method].uses
+    uses, few = ALL_METHODS[method].uses, [{"tau_alpha": tau} for tau in ((0.1, 0.2) if preset == "laptop" else (0.1,))]
     if "tau_beta" in uses:
-        return list(PAPER_SELECTS.values()) if preset == "laptop" else [PAPER_SELECTS.get(method, PAPER_SELECTS["dw_pairs"])]
-    taus = (0.1, 0.2) if preset == "laptop" else (0.1,)
-    return [{"tau_alpha": tau, **({"lambda_": 0.1} if "lambda_" in uses else {})} for tau in taus]
+        few = list(PAPER_SELECTS.values()) if preset == "laptop" else [PAPER_SELECTS.get(method, PAPER_SELECTS["dw_pairs"])]
+    return [one | {"lambda_": 0.1} if "lambda_" in uses else one for one in few]
 
 
 def comparison(methods: Sequence[str], sigmas: Sequence[float] = (SIGMA,)) -> Callable[[str], list[Setting]]:
@@ -321,7 +318,7 @@ class Experiment:
         names = [m.strip() for m in methods.split(",")] if isinstance(methods, str) else list(methods)
         for name in [name for name in names if name not in self.methods]:
             it = f"no method {name!r}{closest(name, self.methods)} in {self.name}"
-            raise ValueError(f"{it}: there are {', '.join(self.methods)}.")
+            raise ValueError(f"{it}: its methods are {', '.join(self.methods)}.")
         if not names:
             raise ValueError("methods must name at least one method.")
         return {*names}

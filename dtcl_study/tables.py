@@ -191,7 +191,7 @@ def of_methods(methods: Sequence[str] = tuple(METHODS)) -> list[Line]:
 def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIGMA) -> Twin:
     """Table 1: seven methods by three accuracies; rows of selected configurations."""
     where = {"label_fraction": label_fraction, "sigma": sigma}
-    heads = {OOD: "Unseen colour (Test-OOD)", ID: "Training colours (Test-ID)", DOMAIN: "Colour found (D-Test-ID)"}
+    heads = {OOD: "Unseen (Test-OOD)", ID: "Training (Test-ID)", DOMAIN: "Colour found (D-Test-ID)"}
     columns = [Column(SHORT[metric], metric, where, heads[metric]) for metric in ACCURACIES]
     methods = [m for m in ALL_METHODS if m in set(rows.method)] if len(rows) else METHODS
     paper = reported.main_comparison(sigma, label_fraction)

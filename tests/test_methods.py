@@ -1,4 +1,4 @@
-"""Each method's training loss and its gradient against the formula, written down once more."""
+"""What goes into each method's training loss: against the functions of `losses`, called by hand, and formulas."""
 
 import pytest
 import torch
@@ -22,7 +22,7 @@ DOMAINS, ADVERSARY = torch.tensor([[0, 1] * 4]), (drawn(1, 2, 4), drawn(1, 2))
 def batch(**more):
     one = lambda value: torch.tensor([value], dtype=torch.float64)
     told = {"tau_alpha": one(TAU), "tau_min": TAU_MIN, "tau_beta": one(TAU_BETA), "lambda_": one(LAMBDA)}
-    told |= {"anchor_posterior": ANCHOR_POSTERIOR, "posterior": POSTERIOR, "adversary": ADVERSARY}
+    told |= {"anchor_posterior": ANCHOR_POSTERIOR, "posterior": POSTERIOR, "adversary": ADVERSARY, "dann_features": "l2"}
     return Batch(Z, Z_POS, DOMAINS, 2, **told | more)
 
 
@@ -33,17 +33,22 @@ def formulas():
     weighted = lambda w: losses.domain_weighted_info_nce(Z, Z_POS, w, TAU, TAU_BETA, TAU_MIN, 2)
     plain = losses.info_nce(Z, Z_POS, TAU)
     terms = (losses.cosine_similarity(Z, Z_POS) / TAU).exp() * torch.where(torch.eye(8, dtype=torch.bool), 1.0, 2 * known)
-    mistaken = F.cross_entropy((both @ ADVERSARY[0].mT + ADVERSARY[1][:, None])[0], twice[0])
+    unit = F.normalize(both, dim=-1)
+    mistaken = F.cross_entropy((unit @ ADVERSARY[0].mT + ADVERSARY[1][:, None])[0], twice[0])
     return {
         "standard": plain,
         "color_jitter": plain,
         "same_domain": losses.same_domain_info_nce(Z, Z_POS, DOMAINS, TAU),
-        "mmd": plain + LAMBDA * losses.domain_mmd(F.normalize(both, dim=-1), twice, 2, (1.0,)),
+        "mmd": plain + LAMBDA * losses.domain_mmd(unit, twice, 2, (1.0,)),
         "dann": plain - LAMBDA * mistaken,
         "dw_negatives": weighted(known),
         "dw_pairs": weighted(ANCHOR_POSTERIOR @ POSTERIOR.mT),
         "dw_outside": -(terms.diagonal(dim1=-2, dim2=-1) / terms.sum(-1)).log().mean(-1),
     }
+
+
+def test_every_method_has_a_test():
+    assert {*formulas(), "macl"} == {*ALL_METHODS} - {"isogclr"}, "of isogclr there are tests in test_pretrain.py"
 
 
 @pytest.mark.parametrize("name", formulas())

@@ -72,7 +72,7 @@ def test_the_mlp_tells_apart_what_no_line_can():
     assert MLPDiscriminator(2, calibrate=0.2).fit(z, domains).temperature_ != 1.0
 
 
-def test_the_mlp_does_not_mind_the_scale_of_raw_features(data):
+def test_in_double_precision_the_mlp_does_not_mind_the_scale_of_raw_features(data):
     z, domains = data
     one, other = (
         MLPDiscriminator(int(domains.max()) + 1, features="raw").fit(x, domains).predict_proba(x) for x in (z, 1000 * z + 5000)

@@ -104,6 +104,8 @@ def test_swapped_rows_take_the_place_of_the_frozen_ones(tmp_path, monkeypatch):
     for wrong in (mine[:0], Evidence().at(50).query("method in ('standard', 'mmd')")):
         with pytest.raises(ValueError, match="values to unpack"):
             claims.swapped(wrong)
+    with pytest.raises(AssertionError, match="mmd"):
+        claims.swapped(Evidence().at(50).query("method == 'mmd'"))
 
 
 def test_nothing_is_said_of_dropout_025_before_its_rows_and_those_beside_them_are_whole(tmp_path, monkeypatch):

@@ -95,11 +95,11 @@ def test_the_best_is_bold_and_the_oracle_is_aside():
     assert [m for m in table.frame["method"] if m[-2:] in (" *", " †")] == [
         "Domain-Weighted Negatives *", "Domain-Weighted Pairs *", "Standard CL w/ Color Jitter †"
     ]  # fmt: skip
-    heads = ["Unseen colour (Test-OOD)", "Training colours (Test-ID)", told := "Colour found (D-Test-ID)"]
+    heads = ["Unseen (Test-OOD)", "Training (Test-ID)", told := "Colour found (D-Test-ID)"]
     assert list(table.frame)[1:] == [f"{head}, {kind}" for head in heads for kind in tables.KINDS]
     place = lambda line, column: (names[line], column.rpartition(", ")[2], column.rpartition(", ")[0])
     bold, second = ({place(*where) for where, mark in table.marked.items() if mark == wanted} for wanted in "bu")
-    assert ("Domain-Weighted Pairs", "measured", "Unseen colour (Test-OOD)") in bold
+    assert ("Domain-Weighted Pairs", "measured", "Unseen (Test-OOD)") in bold
     assert second >= {("Domain-Weighted Negatives", "reported", column) for column in heads[:2]}, "as in the paper"
     assert {("Standard CL", "measured", told), ("Same Domain Negatives", "reported", told)} <= bold and not [
         b for b in bold if "Jitter" in b[0]
@@ -142,7 +142,7 @@ def test_in_tables_3_to_8_the_best_of_the_whole_table_is_bold_as_in_the_paper():
 
 def test_a_cell_without_rows_is_a_dash_and_n_is_told():
     table = tables.table_1(selected().iloc[:0]).table("method")
-    assert set(table.frame["Training colours (Test-ID), measured"]) == {"–"} and "not yet run" in table.caption
+    assert set(table.frame["Training (Test-ID), measured"]) == {"–"} and "not yet run" in table.caption
     assert "our mean over 3 seeds and its 95 % interval." in tables.table_1(selected(3)).table().caption
     assert "Measured: one seed, so no interval." in tables.table_1(selected(1)).table().caption
     rows, rng = selected(3), np.random.default_rng(0)
@@ -179,7 +179,7 @@ def test_rows_of_two_configurations_are_refused():
 
 @pytest.mark.parametrize(
     ("proposed", "said"),
-    [(0.9, "better than all 4 (+0."), (0.5, "worse than all 4 (-0."), (0.7, "unclear against all 4 ")],
+    [(0.9, "better than all 4 (+0."), (0.5, "worse than all 4 (-0."), (0.7, "unclear vs all 4 ")],
 )
 def test_leads_are_over_every_baseline(proposed, said):
     rng = np.random.default_rng(0)
