@@ -333,7 +333,7 @@ def test_a_chapter_without_any_run_still_renders(path, tmp_path, monkeypatch):
     [
         ("sigma_ablation", "waits for fresh seeds that are not trained yet"),
         ("effective_temperature", "(waits for all 5 seeds of its grid). Recorded: 0 of 5 runs."),
-        ("temperature", "(waits for all 5 seeds of its grid). The claim: over all tau_alpha a lower one"),
+        ("temperature", "(waits for all 5 seeds of its grid). We test it so: over all tau_alpha a lower one"),
     ],
 )
 def test_a_chapter_says_what_its_verdict_waits_for(chapter, told, tmp_path, monkeypatch):
