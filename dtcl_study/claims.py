@@ -217,7 +217,7 @@ def headline(first: Verdict, second: Verdict, elsewhere: str = "") -> tuple[str,
     split = ", ".join(map(" is ".join, zip(columns[1:], alone)))
     split = f" Accuracy by method (separated after seeing some fresh seeds): {split}." * (len({*alone}) > 1)
     caption = f"Each method against each baseline, {seeds} fresh seeds. {SIDES} Hiding colour: without Same Domain Negatives."
-    answer = f"**Main claim: {first.word}. Hiding the colour: {second.word}.** {SURE * (first.word != 'open')}{elsewhere}"
+    answer = f"**Main claim: {first.word}. Hiding the colour: {second.word}.** {SURE.format(seeds=seeds) * (first.word != 'open')}{elsewhere}"
     against = [c.label.replace(" over ", " than ").split(": ") for c in first.contrasts if c.state == "against"]
     worse = f" Worse here: {'; '.join(f'{pair} ({metric})' for metric, pair in against)}." * bool(against)
     return answer, Table(pd.DataFrame(lines, columns=columns), caption), MEANS.format(worse=worse, alone=split)

@@ -67,7 +67,7 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
         return 0.775 if run.method == "dw_negatives" and metric == "test_ood" else papers(run, fraction, metric)
 
     said, table, means = claims.headline(*(claims.judged(number, MadeUp(papers)) for number in (1, 2)))
-    assert said == f"**Main claim: confirmed. Hiding the colour: confirmed.** {claims.SURE}"
+    assert said == f"**Main claim: confirmed. Hiding the colour: confirmed.** {claims.SURE.format(seeds=20)}"
     assert table.caption.startswith("Each method against each baseline, 20 fresh seeds. ")
     assert list(table.frame) == ["measure", "DW Negatives", "DW Pairs", "verdict"]
     assert [[cell.partition(" (")[0] for cell in line] for line in table.frame.to_numpy()] == [
