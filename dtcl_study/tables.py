@@ -160,7 +160,7 @@ class Twin:
         how += "".join(f"{sign} {says}" for sign, says in zip(".;", (says for mark, says in MARKS.items() if mark in found)))
         best = "best mean of the table" if self.whole else "best mean, underlined: second best"
         best = "the better of a method's two discriminators" if any(line.group for line in self.lines) else best
-        best += " (D-Test-ID: nearest to chance, 0.5)" * (DOMAIN in {column.metric for column in self.columns})
+        best += " (D-Test-ID: nearest to 0.5)" * (DOMAIN in {column.metric for column in self.columns})
         return f"{self.caption} Measured: {how}. Bold: {best}." + " Means of different n are not compared." * self.mixed
 
 
@@ -191,11 +191,11 @@ def of_methods(methods: Sequence[str] = tuple(METHODS)) -> list[Line]:
 def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIGMA) -> Twin:
     """Table 1: seven methods by three accuracies; rows of selected configurations."""
     where = {"label_fraction": label_fraction, "sigma": sigma}
-    heads = {OOD: "Unseen (Test-OOD)", ID: "Training (Test-ID)", DOMAIN: "Colour found (D-Test-ID)"}
+    heads = {OOD: "Unseen (Test-OOD)", ID: "Training (Test-ID)", DOMAIN: "Colour probe (D-Test-ID)"}
     columns = [Column(SHORT[metric], metric, where, heads[metric]) for metric in ACCURACIES]
     methods = [m for m in ALL_METHODS if m in set(rows.method)] if len(rows) else METHODS
     paper = reported.main_comparison(sigma, label_fraction)
-    caption = f"Accuracy with {percent(label_fraction)} of the labels at sigma {sigma:g}."
+    caption = f"Accuracy with {percent(label_fraction)} of the labels, colour spread sigma {sigma:g}."
     return twin(caption, of_methods(tuple(methods)), columns, rows, paper)
 
 

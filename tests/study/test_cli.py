@@ -434,7 +434,7 @@ def test_a_table_is_printed_reported_beside_measured(grid, capsys):
     lines = out[6:]
     assert verdicts == [f"Claim {number} (fresh seeds): not judged yet." for number in (1, 2, 3, 4)]
     assert (
-        heading.startswith("Table 1: Accuracy with 1 % of the labels at sigma 50.")
+        heading.startswith("Table 1: Accuracy with 1 % of the labels, colour spread sigma 50.")
         and heading.endswith("Measured: 2 seeds of the grid.")
         and names.split() == "row column metric reported measured low high n difference".split()
     )

@@ -95,7 +95,7 @@ def test_the_best_is_bold_and_the_oracle_is_aside():
     assert [m for m in table.frame["method"] if m[-2:] in (" *", " †")] == [
         "Domain-Weighted Negatives *", "Domain-Weighted Pairs *", "Standard CL w/ Color Jitter †"
     ]  # fmt: skip
-    heads = ["Unseen (Test-OOD)", "Training (Test-ID)", told := "Colour found (D-Test-ID)"]
+    heads = ["Unseen (Test-OOD)", "Training (Test-ID)", told := "Colour probe (D-Test-ID)"]
     assert list(table.frame)[1:] == [f"{head}, {kind}" for head in heads for kind in tables.KINDS]
     place = lambda line, column: (names[line], column.rpartition(", ")[2], column.rpartition(", ")[0])
     bold, second = ({place(*where) for where, mark in table.marked.items() if mark == wanted} for wanted in "bu")
