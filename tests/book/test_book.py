@@ -279,7 +279,7 @@ def test_the_front_page_says_what_it_has_where_the_grid_is_missing(whole, tmp_pa
     assert "**Other open settings move the leads too.**" in shown and "**The rule for verdicts can err.**" not in shown
     (settings,) = re.findall(r"Each of (\d+) settings was changed alone", shown)
     assert (f"(dropout 0.25 is one of the {settings}; " in shown) is whole and ("With dropout 0.25 the leads" in shown) is whole
-    assert ("Not all of these runs come from one kind of processor" in shown) is whole
+    assert ("Some runs come from another kind of processor" in shown) is whole
     five = claims.judged(5)
     told = "can no longer be confirmed" if five.word == claims.NOT_YET and five.lost else five.counts
     assert f"{five.word}: {told}".replace(" ", "\u00a0") in shown
