@@ -183,8 +183,9 @@ def judged(number: int, evidence: Evidence | None = None) -> Verdict:
     return CLAIMS[number - 1].judged(evidence or Evidence())
 
 
-# The paper's claims, what the words and the brackets of `sides` mean, how sure the answer is, and what verdicts mean.
-MAIN, SIDES, RANGE, SURE, MEANS = (resources.files("dtcl_study") / "headline.md").read_text("utf-8").rstrip().split("\n\n")
+# What pages say of claims 1 and 2: the claims, what is compared and how, how sure the answer is, and what verdicts mean.
+SAID = (resources.files("dtcl_study") / "headline.md").read_text("utf-8").rstrip().split("\n\n")
+MAIN, COMPARED, SIDES, RANGE, SURE, HINT, SECOND, MEANS = SAID
 
 
 def sides(contrasts: Sequence[Contrast], means: bool = True) -> str:
@@ -205,23 +206,21 @@ def tally(contrasts: Sequence[Contrast]) -> str:
 
 def headline(first: Verdict, second: Verdict, elsewhere: str = "") -> tuple[str, Table, str]:
     """What claims 1 and 2 come to (`elsewhere`: by `other_settings`): a sentence, a table, and what its words mean."""
-    methods, lines = [title(method) for method in PROPOSED], list[tuple[str, ...]]()
+    lines, alone = list[tuple[str, ...]](), list[str]()
     seeds, domain = min(c.interval.n for c in first.contrasts), [c for c in second.contrasts if c.decides]
     ood, seen = ([c for c in first.contrasts if c.label.startswith(SHORT[metric])] for metric in (OOD, ID))
     measures = {"accuracy on unseen colour": ood, "accuracy on training colours": seen, "hiding the colour": domain}
-    for method in methods:
+    for method in map(title, PROPOSED):
         each = [[c for c in found if f": {method} " in c.label] for found in measures.values()]
         assert all(2 * len(one) == len(found) > 0 for one, found in zip(each, measures.values())), "labels name the method"
+        alone.append(by_the_rule([*each[0], *each[1]]) + f" for {method.replace('Domain-Weighted', 'DW')}")
         lines.append((method.replace("Domain-Weighted", "DW"), *(sides(found, means=False) for found in each)))
-    alone = [by_the_rule([c for c in first.contrasts if f": {method} " in c.label]) for method in methods]
-    split = " and ".join(f"{word} for {line[0]}" for line, word in zip(lines, alone))
-    split = f" By method, the main claim is {split} (we asked this after seeing some fresh seeds)." * (len({*alone}) > 1)
     lines.append(("verdict on both", *map(by_the_rule, measures.values())))
-    caption = f"Each method beside the four baselines, {seeds} fresh seeds. {SIDES} All 3: without Same Domain Negatives, as in the claim."
     answer = f"**Main claim: {first.word}. Hiding the colour: {second.word}.** {SURE.format(seeds=seeds) * (first.word != 'open')}{elsewhere}"
     against = [c.label.replace(" over ", " than ").split(": ") for c in first.contrasts if c.state == "against"]
     worse = f" Worse by that interval: {'; '.join(f'{pair} ({metric})' for metric, pair in against)}." * bool(against)
-    return answer, Table(pd.DataFrame(lines, columns=["method", *measures]), caption), MEANS.format(worse=worse, alone=split)
+    table = Table(pd.DataFrame(lines, columns=["method", *measures]), COMPARED.format(seeds=seeds, sides=SIDES))
+    return answer, table, MEANS.format(worse=worse, alone=" and ".join(alone))
 
 
 def judged_on(rows: pd.DataFrame, number: int = 1, preset: str = "paper") -> Verdict:
@@ -252,17 +251,18 @@ def other_settings(preset: str = "paper") -> str:
     if again := second_study(preset):
         n = min(c.interval.n for c in again[0].contrasts)
         agrees = [verdict.word for verdict in again] == [judged(k, taken).word for k in (1, 2)]
-        chosen = f"with {EVERYWHERE} (chosen after its leads had been seen) and {n} other seeds"
-        return f" A second study, {chosen}, {'agrees' if agrees else 'differs'}: {second_said(again)}."
+        return " " + SECOND.format(change=EVERYWHERE, n=n, how="agrees" if agrees else "differs", said=second_said(again))
     changed = Evidence(preset, EVERYWHERE)
     rows = taken.fresh[taken.fresh.seed.isin(set(changed.fresh.seed))]
     same, hides = (judged_on(rows, number, preset) for number in (1, 2))
     if NOT_YET in ((other := judged(1, changed)).word, same.word):
         return ""
-    n, was, new = other.contrasts[0].interval.n, Protocol().dropout, EVERYWHERE.removeprefix("dropout ")
-    told = f" Dropout matters: the paper names no rate, we take {was:g}. With {new} the methods are {tally(other.contrasts)} of accuracy (as below);"
-    told += f" with {was:g}, on the same {n} seeds, {tally(same.contrasts).replace('better ', '').replace(' comparisons', '')}. Only a hint: we chose {new} after seeing results, with hyperparameters selected at {was:g}."
-    return told + " Hiding the colour holds with both." * (hides.word == judged(2, changed).word == "confirmed")
+    n, was, new = other.contrasts[0].interval.n, f"{Protocol().dropout:g}", EVERYWHERE.removeprefix("dropout ")
+    then = tally(same.contrasts).replace("better ", "").replace(" comparisons", "")
+    now = tally(other.contrasts).replace("better", "better (see below)")
+    kinds = ", on two kinds of processor" * (changed.fresh.instructions.nunique() > 1)
+    holds = " Hiding holds with both." * (hides.word == judged(2, changed).word == "confirmed")
+    return f" {HINT.format(was=was, new=new, n=n, then=then, now=now, kinds=kinds)}{holds}"
 
 
 def second_said(again: Sequence[Verdict], preset: str = "paper") -> str:

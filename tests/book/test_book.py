@@ -226,7 +226,8 @@ def test_the_front_page_and_the_readme_give_the_answer_of_a_judged_study(whole_s
         and means in rest
     )
     cells = compared.frame.to_numpy().tolist()
-    assert first.splitlines()[4:] == [f"| {' | '.join(line)} |" for line in cells] and len(cells) == 3 and "better than" in first
+    assert first.splitlines()[2] == f"| {' | '.join(compared.frame)} |" and len(cells) == 3
+    assert first.splitlines()[4:] == [f"| {' | '.join(line)} |" for line in cells] and cells[1][1].startswith("better than")
     assert sum("\\*" in line for line in rest) == 3, "two methods are marked, and the caption says what a mark means"
     code = re.findall(r"```\{code-cell\}[^\n]*\n(.*?)```", (ROOT / "book/intro.md").read_text(), flags=re.DOTALL)
     exec("\n".join(line for line in "\n".join(code).splitlines() if not line.startswith(":")), {})
