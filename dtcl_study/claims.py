@@ -11,6 +11,7 @@ Fresh contrasts: frozen configurations on fresh seeds. Grid contrasts: complete 
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -215,7 +216,7 @@ def headline(first: Verdict, second: Verdict, elsewhere: str = "") -> tuple[str,
         assert all(2 * len(one) == len(found) > 0 for one, found in zip(each, measures.values())), "labels name the method"
         alone.append(by_the_rule([*each[0], *each[1]]) + f" for {method.replace('Domain-Weighted', 'DW')}")
         lines.append((method.replace("Domain-Weighted", "DW"), *(sides(found, means=False) for found in each)))
-    lines.append(("verdict on both", *map(by_the_rule, measures.values())))
+    lines.append(("verdict on both methods", *map(by_the_rule, measures.values())))
     answer = f"**Main claim: {first.word}. Hiding the colour: {second.word}.** {SURE.format(seeds=seeds) * (first.word != 'open')}{elsewhere}"
     against = [c.label.replace(" over ", " than ").split(": ") for c in first.contrasts if c.state == "against"]
     worse = f" Worse by that interval: {'; '.join(f'{pair} ({metric})' for metric, pair in against)}." * bool(against)
@@ -258,11 +259,9 @@ def other_settings(preset: str = "paper") -> str:
     if NOT_YET in ((other := judged(1, changed)).word, same.word):
         return ""
     n, was, new = other.contrasts[0].interval.n, f"{Protocol().dropout:g}", EVERYWHERE.removeprefix("dropout ")
-    then = tally(same.contrasts).replace("better ", "").replace(" comparisons", "")
-    now = tally(other.contrasts).replace("better", "better (see below)")
-    kinds = ", on two kinds of processor" * (changed.fresh.instructions.nunique() > 1)
-    holds = " Hiding holds with both." * (hides.word == judged(2, changed).word == "confirmed")
-    return f" {HINT.format(was=was, new=new, n=n, then=then, now=now, kinds=kinds)}{holds}"
+    now, then = tally(other.contrasts), re.sub(r"better in (\d+) of \d+ comparisons", r"\1", tally(same.contrasts))
+    holds = " Hiding the colour holds at both rates." * (hides.word == judged(2, changed).word == "confirmed")
+    return f" {HINT.format(was=was, new=new, n=n, then=then, now=now)}{holds}"
 
 
 def second_said(again: Sequence[Verdict], preset: str = "paper") -> str:

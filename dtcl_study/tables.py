@@ -160,7 +160,7 @@ class Twin:
         how += "".join(f"{sign} {says}" for sign, says in zip(".;", (says for mark, says in MARKS.items() if mark in found)))
         best = "best mean of the table" if self.whole else "best mean, underlined: second best"
         best = "the better of a method's two discriminators" if any(line.group for line in self.lines) else best
-        best += " (D-Test-ID: nearest to 0.5)" * (DOMAIN in {column.metric for column in self.columns})
+        best += " (D-Test-ID: nearest to 0.5, chance)" * (DOMAIN in {column.metric for column in self.columns})
         return f"{self.caption} Measured: {how}. Bold: {best}." + " Means of different n are not compared." * self.mixed
 
 

@@ -78,7 +78,7 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
     assert table.frame.to_numpy().tolist() == [
         ["DW Negatives", *["better than all 4"] * 2, "better than all 3"],
         ["DW Pairs", *["better than all 4"] * 2, "better than all 3"],
-        ["verdict on both", *["confirmed"] * 3],
+        ["verdict on both methods", *["confirmed"] * 3],
     ]
     assert (
         means == claims.MEANS.format(worse="", alone="confirmed for DW Negatives and confirmed for DW Pairs")
@@ -94,7 +94,7 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
         assert text.startswith((f"better than {won}", f"better than all {won}")) if won else "better" not in text
     alone = claims.by_the_rule([c for c in verdict.contrasts if ": Domain-Weighted Negatives " in c.label])
     assert said.startswith(f"**Main claim: {word}. Hiding the colour: confirmed.** **How sure?**")
-    split = f"Judged alone (after we had seen some fresh seeds): {alone} for DW Negatives and confirmed for DW Pairs."
+    split = f"Each method judged alone, which we decided after seeing some fresh seeds: {alone} for DW Negatives and confirmed for DW Pairs."
     assert f"*Open*: anything else. {split}\n" in means
     behind = "Domain-Weighted Negatives than CL with DANN (Test-OOD)"
     assert ("against" in ood) == (f"(Bonferroni). Worse by that interval: {behind}" in means or f"; {behind}" in means)
