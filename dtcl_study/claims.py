@@ -185,7 +185,7 @@ def judged(number: int, evidence: Evidence | None = None) -> Verdict:
 
 
 # What pages say of claims 1 and 2: the claims, what is compared and how, how sure the answer is, and what verdicts mean.
-SAID = (resources.files("dtcl_study") / "headline.md").read_text("utf-8").rstrip().split("\n\n")
+SAID = (resources.files("dtcl_study") / "headline.md").read_text(encoding="utf-8").rstrip().split("\n\n")
 MAIN, COMPARED, SIDES, RANGE, SURE, HINT, SECOND, MEANS = SAID
 
 
