@@ -190,12 +190,15 @@ MAIN, COMPARED, SIDES, RANGE, SURE, HINT, SECOND, MEANS = SAID
 
 
 def sides(contrasts: Sequence[Contrast], means: bool = True) -> str:
-    """On which side of zero 95 % intervals lie; with the range of `means`, such as "worse than all 4 (-0.057 to -0.035)"."""
-    words = {1: "better than", 0: "unclear vs", -1: "worse than"}
-    n = Counter((c.interval.low > 0) - (c.interval.high < 0) for c in contrasts)
-    told = ", ".join(f"{word}{' all' * (len(n) == 1)} {n[side]}" for side, word in words.items() if side in n)
-    each = [c.interval.mean for c in contrasts]
-    return told + f" ({min(each):+.3f} to {max(each):+.3f})" * means
+    """On which side of zero 95 % intervals lie; with the range of `means`, such as "worse than all 4 (-0.057 to -0.035)", else names."""
+    told, each = list[str](), [c.interval.mean for c in contrasts]
+    for side, word in {1: "better than", 0: "unclear vs", -1: "worse than"}.items():
+        here = [c.label for c in contrasts if (c.interval.low > 0) - (c.interval.high < 0) == side]
+        every = len(here) == len(contrasts)
+        names = [re.sub(r".* over |CL with | CL| Negatives| Penalty", "", label) for label in here if side]
+        named = " and ".join(names) if 0 < len(names) < 3 and not means and not every else f"{'all ' * every}{len(here)}"
+        told += [f"{word} {named}"] * bool(here)
+    return ", ".join(told) + f" ({min(each):+.3f} to {max(each):+.3f})" * means
 
 
 def tally(contrasts: Sequence[Contrast]) -> str:
@@ -216,7 +219,7 @@ def headline(first: Verdict, second: Verdict, elsewhere: str = "") -> tuple[str,
         assert all(2 * len(one) == len(found) > 0 for one, found in zip(each, measures.values())), "labels name the method"
         alone.append(by_the_rule([*each[0], *each[1]]) + f" for {method.replace('Domain-Weighted', 'DW')}")
         lines.append((method.replace("Domain-Weighted", "DW"), *(sides(found, means=False) for found in each)))
-    lines.append(("verdict on both methods", *map(by_the_rule, measures.values())))
+    lines.append(("verdict on both", *map(by_the_rule, measures.values())))
     answer = f"**Main claim: {first.word}. Hiding the colour: {second.word}.** {SURE.format(seeds=seeds) * (first.word != 'open')}{elsewhere}"
     against = [c.label.replace(" over ", " than ").split(": ") for c in first.contrasts if c.state == "against"]
     worse = f" Worse by that interval: {'; '.join(f'{pair} ({metric})' for metric, pair in against)}." * bool(against)
@@ -248,19 +251,18 @@ def second_study(preset: str = "paper") -> tuple[Verdict, ...]:
 
 def other_settings(preset: str = "paper") -> str:
     """What becomes of claim 1 with `EVERYWHERE`: in the second study, else on ten fresh seeds of the first, else nothing."""
-    taken = Evidence(preset)
+    taken, changed = Evidence(preset), Evidence(preset, EVERYWHERE)
     if again := second_study(preset):
         n = min(c.interval.n for c in again[0].contrasts)
         agrees = [verdict.word for verdict in again] == [judged(k, taken).word for k in (1, 2)]
         return " " + SECOND.format(change=EVERYWHERE, n=n, how="agrees" if agrees else "differs", said=second_said(again))
-    changed = Evidence(preset, EVERYWHERE)
     rows = taken.fresh[taken.fresh.seed.isin(set(changed.fresh.seed))]
     same, hides = (judged_on(rows, number, preset) for number in (1, 2))
     if NOT_YET in ((other := judged(1, changed)).word, same.word):
         return ""
     n, was, new = other.contrasts[0].interval.n, f"{Protocol().dropout:g}", EVERYWHERE.removeprefix("dropout ")
-    now, then = tally(other.contrasts), re.sub(r"better in (\d+) of \d+ comparisons", r"\1", tally(same.contrasts))
     holds = " Hiding the colour holds at both rates." * (hides.word == judged(2, changed).word == "confirmed")
+    now, then = tally(other.contrasts), re.sub("better | comparisons", "", tally(same.contrasts))
     return f" {HINT.format(was=was, new=new, n=n, then=then, now=now)}{holds}"
 
 

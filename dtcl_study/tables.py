@@ -171,8 +171,7 @@ def twin(caption: str, lines: Sequence[Line], columns: Sequence[Column], rows: p
         rows: of one configuration for each line and column, one row per seed.
         paper: columns metric, value and those that lines and columns name.
     """
-    told: dict[Place, float] = {}
-    measured: dict[Place, Interval] = {}
+    told, measured = dict[Place, float](), dict[Place, Interval]()
     for i, line in enumerate(lines):
         for j, column in enumerate(columns):
             where = {**line.where, **column.where}

@@ -15,7 +15,7 @@ from dtcl_core.config import Protocol, Run
 from dtcl_study import claims, contrasts, reported, study
 from dtcl_study.claims import CLAIMS, Contrast
 from dtcl_study.compare import Interval
-from dtcl_study.experiments import ORACLE, PAPER_SELECTS, PROPOSED
+from dtcl_study.experiments import BASELINES, ORACLE, PAPER_SELECTS, PROPOSED, title
 from dtcl_study.study import Evidence, Study
 
 NOISE = np.random.default_rng(0).normal(size=1000)
@@ -78,7 +78,7 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
     assert table.frame.to_numpy().tolist() == [
         ["DW Negatives", *["better than all 4"] * 2, "better than all 3"],
         ["DW Pairs", *["better than all 4"] * 2, "better than all 3"],
-        ["verdict on both methods", *["confirmed"] * 3],
+        ["verdict on both", *["confirmed"] * 3],
     ]
     assert (
         means == claims.MEANS.format(worse="", alone="confirmed for DW Negatives and confirmed for DW Pairs")
@@ -89,8 +89,9 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
     assert 4 <= ood.count("for") < 8 and {c.state for c in verdict.contrasts if c.label.startswith("Test-ID")} == {"for"}
     said, found, means = claims.headline(verdict, claims.judged(2, MadeUp(partly)))
     word = "not confirmed" if "against" in ood else "partly confirmed"
-    told = [claims.sides(part, means=False) for part in (verdict.contrasts[:4], verdict.contrasts[4:8])]
-    for text, won in zip(told, (ood[:4].count("for"), ood[4:].count("for"))):
+    parts = verdict.contrasts[:4], verdict.contrasts[4:8]
+    told = [claims.sides(part, means=False) for part in parts]
+    for text, won in zip(map(claims.sides, parts), (ood[:4].count("for"), ood[4:].count("for"))):
         assert text.startswith((f"better than {won}", f"better than all {won}")) if won else "better" not in text
     alone = claims.by_the_rule([c for c in verdict.contrasts if ": Domain-Weighted Negatives " in c.label])
     assert said.startswith(f"**Main claim: {word}. Hiding the colour: confirmed.** **How sure?**")
@@ -107,6 +108,11 @@ def test_sides_tell_every_interval_that_is_clear_of_zero_even_where_the_verdict_
     compared = claims.states(pairs, m=10**6)
     assert claims.sides(compared) == "better than 1, unclear vs 1, worse than 2 (-0.200 to +0.100)"
     assert claims.tally(compared) == "better in 1 of 4 comparisons and worse in 2"
+    named = [
+        c._replace(label=f"Test-ID: Domain-Weighted Pairs over {other}") for c, other in zip(compared, map(title, BASELINES))
+    ]
+    assert claims.sides(named, means=False) == "better than Standard, unclear vs 1, worse than Same Domain and DANN"
+    assert claims.sides(named[1::2], means=False) == "worse than all 2"
     assert claims.sides(compared[:1]) == "better than all 1 (+0.100 to +0.100)"
     slight = claims.states([("e", series(-0.02, 0.02))] * 2, m=10**12)
     assert {c.state for c in slight} == {"open"} and claims.sides(slight) == "worse than all 2 (-0.020 to -0.020)"
