@@ -220,11 +220,11 @@ def headline(first: Verdict, second: Verdict, elsewhere: str = "") -> tuple[str,
         alone.append(by_the_rule([*each[0], *each[1]]) + f" for {method.replace('Domain-Weighted', 'DW')}")
         lines.append((method.replace("Domain-Weighted", "DW"), *(sides(found, means=False) for found in each)))
     lines.append(("verdict on both", *map(by_the_rule, measures.values())))
-    answer = f"**Main claim: {first.word}. Hiding the colour: {second.word}.** {SURE.format(seeds=seeds) * (first.word != 'open')}{elsewhere}"
+    sure = SURE.format(seeds=seeds) * (first.word != "open") + elsewhere
     against = [c.label.replace(" over ", " than ").split(": ") for c in first.contrasts if c.state == "against"]
     worse = f" Worse by that interval: {'; '.join(f'{pair} ({metric})' for metric, pair in against)}." * bool(against)
     table = Table(pd.DataFrame(lines, columns=["method", *measures]), COMPARED.format(seeds=seeds, sides=SIDES))
-    return answer, table, MEANS.format(worse=worse, alone=" and ".join(alone))
+    return f"**Main claim: {first.word}. Side claim: {second.word}.** {sure}", table, MEANS.format(worse=worse, alone=alone)
 
 
 def judged_on(rows: pd.DataFrame, number: int = 1, preset: str = "paper") -> Verdict:
@@ -261,9 +261,9 @@ def other_settings(preset: str = "paper") -> str:
     if NOT_YET in ((other := judged(1, changed)).word, same.word):
         return ""
     n, was, new = other.contrasts[0].interval.n, f"{Protocol().dropout:g}", EVERYWHERE.removeprefix("dropout ")
-    holds = " Hiding the colour holds at both rates." * (hides.word == judged(2, changed).word == "confirmed")
-    now, then = tally(other.contrasts), re.sub("better | comparisons", "", tally(same.contrasts))
-    return f" {HINT.format(was=was, new=new, n=n, then=then, now=now)}{holds}"
+    holds = " The side claim holds at both rates." * (hides.word == judged(2, changed).word == "confirmed")
+    then, now = (re.sub(r"better in | of \d+ comparisons", "", tally(verdict.contrasts)) for verdict in (same, other))
+    return f" {HINT.format(was=was, new=new, n=n, of=len(same.contrasts), then=then, now=now)}{holds}"
 
 
 def second_said(again: Sequence[Verdict], preset: str = "paper") -> str:
