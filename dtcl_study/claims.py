@@ -26,7 +26,7 @@ from dtcl_core.config import Protocol
 from . import contrasts
 from .chapter import Table
 from .compare import Interval, mean
-from .experiments import EVERYWHERE, ID, OOD, PROPOSED, SHORT, title
+from .experiments import EVERYWHERE, FRESH_SEEDS, ID, OOD, PROPOSED, SHORT, title
 from .reported import SEEDS, SIGMA
 from .study import Evidence, Study
 
@@ -219,12 +219,12 @@ def headline(first: Verdict, second: Verdict, elsewhere: str = "") -> tuple[str,
         assert all(2 * len(one) == len(found) > 0 for one, found in zip(each, measures.values())), "labels name the method"
         alone.append(by_the_rule([*each[0], *each[1]]) + f" for {method.replace('Domain-Weighted', 'DW')}")
         lines.append((method.replace("Domain-Weighted", "DW"), *(sides(found, means=False) for found in each)))
-    lines.append(("verdict on both", *map(by_the_rule, measures.values())))
-    sure = SURE.format(seeds=seeds) * (first.word != "open") + elsewhere
+    lines.append(("both methods", *map(by_the_rule, measures.values())))
+    sure = f"<br>{SURE.format(seeds=seeds)}" * (first.word != "open") + elsewhere
     against = [c.label.replace(" over ", " than ").split(": ") for c in first.contrasts if c.state == "against"]
     worse = f" Worse by that interval: {'; '.join(f'{pair} ({metric})' for metric, pair in against)}." * bool(against)
     table = Table(pd.DataFrame(lines, columns=["method", *measures]), COMPARED.format(seeds=seeds, sides=SIDES))
-    return f"**Main claim: {first.word}. Side claim: {second.word}.** {sure}", table, MEANS.format(worse=worse, alone=alone)
+    return f"**Main claim: {first.word}. Side claim: {second.word}.**{sure}", table, MEANS.format(worse=worse, alone=alone)
 
 
 def judged_on(rows: pd.DataFrame, number: int = 1, preset: str = "paper") -> Verdict:
@@ -255,7 +255,7 @@ def other_settings(preset: str = "paper") -> str:
     if again := second_study(preset):
         n = min(c.interval.n for c in again[0].contrasts)
         agrees = [verdict.word for verdict in again] == [judged(k, taken).word for k in (1, 2)]
-        return " " + SECOND.format(change=EVERYWHERE, n=n, how="agrees" if agrees else "differs", said=second_said(again))
+        return "<br>" + SECOND.format(change=EVERYWHERE, n=n, how="agrees" if agrees else "differs", said=second_said(again))
     rows = taken.fresh[taken.fresh.seed.isin(set(changed.fresh.seed))]
     same, hides = (judged_on(rows, number, preset) for number in (1, 2))
     if NOT_YET in ((other := judged(1, changed)).word, same.word):
@@ -263,7 +263,7 @@ def other_settings(preset: str = "paper") -> str:
     n, was, new = other.contrasts[0].interval.n, f"{Protocol().dropout:g}", EVERYWHERE.removeprefix("dropout ")
     holds = " The side claim holds at both rates." * (hides.word == judged(2, changed).word == "confirmed")
     then, now = (re.sub(r"better in | of \d+ comparisons", "", tally(verdict.contrasts)) for verdict in (same, other))
-    return f" {HINT.format(was=was, new=new, n=n, of=len(same.contrasts), then=then, now=now)}{holds}"
+    return f"<br>{HINT.format(was=was, new=new, n=n, all=FRESH_SEEDS, of=len(same.contrasts), then=then, now=now)}{holds}"
 
 
 def second_said(again: Sequence[Verdict], preset: str = "paper") -> str:
