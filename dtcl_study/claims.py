@@ -219,7 +219,7 @@ def headline(first: Verdict, second: Verdict, elsewhere: str = "") -> tuple[str,
         assert all(2 * len(one) == len(found) > 0 for one, found in zip(each, measures.values())), "labels name the method"
         alone.append(by_the_rule([*each[0], *each[1]]) + f" for {method.replace('Domain-Weighted', 'DW')}")
         lines.append((method.replace("Domain-Weighted", "DW"), *(sides(found, means=False) for found in each)))
-    lines.append(("both methods", *map(by_the_rule, measures.values())))
+    lines.append(("verdict", *map(by_the_rule, measures.values())))
     sure = f"<br>{SURE.format(seeds=seeds)}" * (first.word != "open") + elsewhere
     against = [c.label.replace(" over ", " than ").split(": ") for c in first.contrasts if c.state == "against"]
     worse = f" Worse by that interval: {'; '.join(f'{pair} ({metric})' for metric, pair in against)}." * bool(against)

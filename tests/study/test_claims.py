@@ -78,7 +78,7 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
     assert table.frame.to_numpy().tolist() == [
         ["DW Negatives", *["better than all 4"] * 2, "better than all 3"],
         ["DW Pairs", *["better than all 4"] * 2, "better than all 3"],
-        ["both methods", *["confirmed"] * 3],
+        ["verdict", *["confirmed"] * 3],
     ]
     assert (
         means == claims.MEANS.format(worse="", alone=["confirmed for DW Negatives", "confirmed for DW Pairs"])
