@@ -64,7 +64,7 @@ class Verdict:
         if self.word == NOT_YET:
             return self.waits
         if told["clear"] + told["not clear"]:
-            return f"{told['clear']} of {told.total()} differences clear of zero"
+            return f"{told['clear']} of {told.total()} clear, {'no' if self.word == 'confirmed' else 'a'} common direction"
         return f"{told['for']} for, {told['open']} open, {told['against']} against"
 
 

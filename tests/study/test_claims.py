@@ -267,7 +267,7 @@ def test_differences_of_claim_9_are_clear_of_zero_or_not():
         return 0.7 + 0.1 * (metric == "d_test_id" and run.discriminator == "batch")
 
     verdict = claims.judged(9, MadeUp(hidden_less))
-    assert verdict.counts == "2 of 6 differences clear of zero"
+    assert verdict.counts == "2 of 6 clear, a common direction"
     assert {c.state for c in verdict.contrasts if c.label.startswith("D-Test-ID")} == {"clear"}
 
 
