@@ -63,7 +63,9 @@ def answer() -> list[str]:
     if verdict.word != claims.NOT_YET:
         answer, compared, means = claims.headline(verdict, claims.judged(2, evidence), claims.other_settings())
         cells = [list(compared.frame), ["---"] * compared.frame.shape[1], *compared.frame.to_numpy().tolist()]
-        first = "\n".join([f"{claims.MAIN} {answer} {compared.caption}", "", *(f"| {' | '.join(line)} |" for line in cells)])
+        first = "\n".join(
+            [f"{claims.MAIN}<br>{answer}<br>{compared.caption}", "", *(f"| {' | '.join(line)} |" for line in cells)]
+        )
     twin = tables.twin_of(1)
     heads = ["method", *(f"{c.label}, reported | measured" for c in twin.columns)]
     lines = [f"| {' | '.join(h.replace(' | ', ' / ') for h in heads)} |", "|" + "---|" * len(heads)]

@@ -64,7 +64,7 @@ class Verdict:
         if self.word == NOT_YET:
             return self.waits
         if told["clear"] + told["not clear"]:
-            return f"{told['clear']} of {told.total()} clear, {'no' if self.word == 'confirmed' else 'a'} common direction"
+            return f"{told['clear']} of {told.total()} clear of zero, {'no' if self.word == 'confirmed' else 'a'} clear trend"
         return f"{told['for']} for, {told['open']} open, {told['against']} against"
 
 
@@ -195,7 +195,7 @@ def sides(contrasts: Sequence[Contrast], means: bool = True) -> str:
     for side, word in {1: "better than", 0: "unclear vs", -1: "worse than"}.items():
         here = [c.label for c in contrasts if (c.interval.low > 0) - (c.interval.high < 0) == side]
         every = len(here) == len(contrasts)
-        names = [re.sub(r".* over |CL with | CL| Negatives| Penalty", "", label) for label in here if side]
+        names = [re.sub(r".* (?:over|below) |CL with | CL| Negatives| Penalty", "", label) for label in here if side]
         named = " and ".join(names) if 0 < len(names) < 3 and not means and not every else f"{'all ' * every}{len(here)}"
         told += [f"{word} {named}"] * bool(here)
     return ", ".join(told) + f" ({min(each):+.3f} to {max(each):+.3f})" * means

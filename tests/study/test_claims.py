@@ -99,7 +99,8 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
     assert f"*Open*: anything else. {split}\n" in means
     behind = "Domain-Weighted Negatives than CL with DANN (Test-OOD)"
     assert ("against" in ood) == (f"(Bonferroni). Worse by that interval: {behind}" in means or f"; {behind}" in means)
-    assert found.frame[unseen].tolist() == [*told, word]
+    assert found.frame[unseen].tolist() == [*told, word] and told[1] == "better than all 4"
+    assert told[0] == "better than 3, unclear vs 1"
     assert found.frame.drop(columns=unseen).equals(table.frame.drop(columns=unseen))
 
 
@@ -113,6 +114,8 @@ def test_sides_tell_every_interval_that_is_clear_of_zero_even_where_the_verdict_
     ]
     assert claims.sides(named, means=False) == "better than Standard, unclear vs 1, worse than Same Domain and DANN"
     assert claims.sides(named[1::2], means=False) == "worse than all 2"
+    hidden = [c._replace(label=c.label.replace("Test-ID", "D-Test-ID").replace(" over ", " below ")) for c in named]
+    assert claims.sides(hidden, means=False) == claims.sides(named, means=False)
     assert claims.sides(compared[:1]) == "better than all 1 (+0.100 to +0.100)"
     slight = claims.states([("e", series(-0.02, 0.02))] * 2, m=10**12)
     assert {c.state for c in slight} == {"open"} and claims.sides(slight) == "worse than all 2 (-0.020 to -0.020)"
@@ -267,8 +270,13 @@ def test_differences_of_claim_9_are_clear_of_zero_or_not():
         return 0.7 + 0.1 * (metric == "d_test_id" and run.discriminator == "batch")
 
     verdict = claims.judged(9, MadeUp(hidden_less))
-    assert verdict.counts == "2 of 6 clear, a common direction"
+    assert verdict.counts == "2 of 6 clear of zero, a clear trend"
     assert {c.state for c in verdict.contrasts if c.label.startswith("D-Test-ID")} == {"clear"}
+
+    def hidden_less_by_one(run, fraction, metric):
+        return 0.7 + 0.1 * (metric == "d_test_id" and run.discriminator == "batch" and run.method == "dw_pairs")
+
+    assert claims.judged(9, MadeUp(hidden_less_by_one)).counts == "1 of 6 clear of zero, no clear trend"
 
 
 def test_claims_12_and_13_are_about_the_gradients_of_the_loss():
