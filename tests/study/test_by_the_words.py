@@ -127,7 +127,7 @@ def test_nothing_is_said_of_dropout_025_before_its_rows_and_those_beside_them_ar
     of = "(2 methods, 4 baselines, 2 accuracies)"
     then, now = (one.removeprefix("better in ").removesuffix(" of 16 comparisons") for one in told)
     assert (
-        f" the methods are then better in {now} of 16 comparisons {of}; with ours, 0.1, on the same seeds, in {then}. {hint}"
+        f" the methods are then better in {now} of 16 comparisons {of}; at our rate, 0.1, in {then} (same seeds). {hint}"
         in claims.other_settings()
     )
     hides = [claims.judged_on(fresh[fresh.seed < 1110], 2).word, claims.judged(2, Evidence(change=EVERYWHERE)).word]
