@@ -27,6 +27,8 @@ $(READY): pyproject.toml
 		sleep $$pause; \
 	done; exit 1
 	$(VENV)/bin/python -m compileall -qq -j 0 $(VENV)/lib || true  # on all cores; some packages have files that no Python can read
+	mkdir -p $(VENV)/etc/ipython  # a kernel that talks to this machine alone need not warn that it does not encrypt
+	echo 'c.IPKernelApp.log_level = 40' > $(VENV)/etc/ipython/ipython_kernel_config.py
 	touch $(READY)
 
 book: $(READY)  ## build the book into _build/html

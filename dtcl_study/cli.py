@@ -353,7 +353,9 @@ def reproduce(options: argparse.Namespace) -> int:
         evidence = study.Evidence()
         twin = tables.twin_of(number, evidence)
         words = {f"claim {c.number} ({c.judged_on} seeds)": c.judged(evidence).word for c in claims.CLAIMS if number in c.tables}
-        whose = " (fresh)" if number < 3 and len(evidence.at(50.0)) else " of the grid"
+        counts = {interval.n for interval in twin.measured.values()} - {0}
+        whose = " (fresh)" if min(counts, default=0) > claims.SEEDS else f" of the grid where n is {claims.SEEDS}, else fresh"
+        whose = whose if max(counts, default=0) > claims.SEEDS else " of the grid"
         seeds = twin.n_text if twin.n_text == tables.NOT_RUN else twin.n_text + whose
         more = {"caption": twin.caption, "seeds": seeds, "verdicts": words}
         heading = f"Table {number}: {twin.caption} Measured: {seeds}."

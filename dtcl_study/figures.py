@@ -429,9 +429,6 @@ def temperature_ridges(trace: Trace, tau_alpha: float, seeds: int) -> Figure:
     return figure
 
 
-# --- embeddings ---------------------------------------------------------------------------------------------------------
-
-
 def embeddings(pictures: Mapping[str, tuple[pd.DataFrame, float]]) -> Figure:
     """Where green digits go: one row per method, left the training colours alone, right the same plane with the green digits.
 
@@ -453,9 +450,6 @@ def embeddings(pictures: Mapping[str, tuple[pd.DataFrame, float]]) -> Figure:
                 axis.scatter(mine.x, mine.y, c=list(mine.color), marker=f"${digit}$", s=20, linewidths=0.25)
         left.set_ylabel(f"{fill(title(method), 17)}\n{100 * share:.0f} % of variance", rotation=0, ha="right", va="center")
     return figure
-
-
-# --- the idea --------------------------------------------------------------------------------------------------
 
 
 def idea() -> Figure:

@@ -1,6 +1,7 @@
 """Twins of the paper's tables: its rows, its columns, its numbers, ours beside them."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -86,6 +87,30 @@ def test_table_9_tells_kinds_of_discriminators_apart():
         for name, metric in (("test_ood", "Test-OOD"), ("test_id", "Test-ID"), ("d_test_id", "D-Test-ID"))
     }
     assert {(line.row, line.column): line.mean for line in found.itertuples()} == pytest.approx(told)
+
+
+def test_table_9_is_of_fresh_seeds_where_both_discriminators_have_them(monkeypatch):
+    def runs(sigma, kinds, seeds):
+        return [
+            Run(m, 0.1, 0.5, sigma=sigma, seed=s, discriminator=k)
+            for m in ("dw_negatives", "dw_pairs")
+            for k in kinds
+            for s in seeds
+        ]
+
+    both = ("global", "batch")
+    grid = frame([*runs(25.0, both, range(2)), *runs(50.0, both, range(2))], lambda *_: 0.6)
+    monkeypatch.setattr(tables, "Study", lambda *_, **__: SimpleNamespace(selected=lambda: grid))
+    evidence = Evidence()
+    plain = [Run("standard", 0.1, sigma=s, seed=0) for s in (25.0, 50.0)]
+    evidence.fresh = frame(
+        [*runs(50.0, both, range(1100, 1103)), *runs(25.0, ("global",), range(1100, 1103)), *plain], lambda *_: 0.7
+    )
+    found = tables.twin_of(9, evidence).frame
+    spread = found.column.str.split(",").str[0]
+    assert set(zip(found.n[spread == "sigma 50"], found["mean"][spread == "sigma 50"].round(9))) == {(3, 0.7)}
+    assert set(zip(found.n[spread == "sigma 25"], found["mean"][spread == "sigma 25"].round(9))) == {(2, 0.6)}
+    assert set(found.n[spread == "sigma 75"]) == {0}
 
 
 def test_the_best_is_bold_and_the_oracle_is_aside():
