@@ -338,7 +338,7 @@ def maps(means: pd.DataFrame, chosen: pd.DataFrame, reported: pd.DataFrame, meth
     mine, paper = means[means.method == method], reported[reported.method == method]
     alphas = sorted({*TAU_ALPHAS, *mine.tau_alpha})
     betas = sorted({*TAU_BETAS, *mine.tau_beta})
-    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 0.7 + 0.155 * len(alphas)), sharey=True, layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 0.7 + 0.163 * len(alphas)), sharey=True, layout="constrained")
     told, picked = paper[paper.metric == metric], paper[paper.metric == "validation"].nlargest(1, "value")
     shown = {"reported": (told.assign(shown=told.value), picked)}
     shown[f"measured, {n_said(mine.n)}"] = (mine.assign(shown=mine[metric]), chosen[chosen.method == method])
@@ -346,8 +346,8 @@ def maps(means: pd.DataFrame, chosen: pd.DataFrame, reported: pd.DataFrame, meth
         _map(axis, table.set_index(["tau_alpha", "tau_beta"]).shown.unstack().reindex(index=alphas, columns=betas))
         for cell in selected.itertuples():
             place = (betas.index(cell.tau_beta) - 0.5, alphas.index(cell.tau_alpha) - 0.5)
-            for color, width in (("white", 4.0), (SELECTED, 2.2)):
-                axis.add_patch(plt.Rectangle(place, 1, 1, fill=False, edgecolor=color, linewidth=width, clip_on=False, zorder=3))
+            for color, width in (("white", 3.4), (SELECTED, 1.8)):
+                axis.add_patch(plt.Rectangle(place, 1, 1, fill=False, edgecolor=color, linewidth=width, clip_on=False, zorder=2))
         axis.set_title(name)
         axis.set_xticks(range(len(betas)), [f"{b:g}" for b in betas])
         axis.set_yticks(range(len(alphas)), [f"{a:g}" for a in alphas])
