@@ -252,15 +252,15 @@ def second_study(preset: str = "paper") -> tuple[Verdict, ...]:
 def other_settings(preset: str = "paper") -> str:
     """What becomes of claim 1 with `EVERYWHERE`: in the second study, else on ten fresh seeds of the first, else nothing."""
     taken, changed = Evidence(preset), Evidence(preset, EVERYWHERE)
+    was, new = f"{Protocol().dropout:g}", EVERYWHERE.removeprefix("dropout ")
     if again := second_study(preset):
-        n = min(c.interval.n for c in again[0].contrasts)
-        agrees = [verdict.word for verdict in again] == [judged(k, taken).word for k in (1, 2)]
-        return "<br>" + SECOND.format(change=EVERYWHERE, n=n, how="agrees" if agrees else "differs", said=second_said(again))
+        how = "is the same" if [verdict.word for verdict in again] == [judged(k, taken).word for k in (1, 2)] else "differs"
+        return f"<br>{SECOND.format(was=was, new=new, n=again[0].contrasts[0].interval.n, how=how, said=second_said(again))}"
     rows = taken.fresh[taken.fresh.seed.isin(set(changed.fresh.seed))]
     same, hides = (judged_on(rows, number, preset) for number in (1, 2))
     if NOT_YET in ((other := judged(1, changed)).word, same.word):
         return ""
-    n, was, new = other.contrasts[0].interval.n, f"{Protocol().dropout:g}", EVERYWHERE.removeprefix("dropout ")
+    n = other.contrasts[0].interval.n
     holds = " The side claim holds at both rates." * (hides.word == judged(2, changed).word == "confirmed")
     then, now = (re.sub(r"better in | of \d+ comparisons", "", tally(verdict.contrasts)) for verdict in (same, other))
     return f"<br>{HINT.format(was=was, new=new, n=n, all=FRESH_SEEDS, of=len(same.contrasts), then=then, now=now)}{holds}"

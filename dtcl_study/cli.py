@@ -119,7 +119,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
             "is never changed. Of global_vs_batch only the batch-level discriminators are frozen.")  # fmt: skip
     grids = ("main_table", "sigma_ablation", "global_vs_batch", "dropout_grid")
     command("freeze", "freeze the configurations that an experiment's first seeds select", more, {
-        "name": {"metavar": "NAME", "help": "of the selection: letters, digits and _"},
+        "name": {"metavar": "NAME", "help": "of the selection: letters, digits and _; of dropout_grid dropout"},
         "experiment": {"type": one_of("experiment", grids), "metavar": "EXPERIMENT", "help": f"one of: {', '.join(grids)}"},
         "--sigma": sigma,
     })  # fmt: skip
@@ -327,15 +327,15 @@ def freeze(options: argparse.Namespace) -> int:
     from . import selection
     from .study import Study
 
-    if not re.fullmatch(r"\w+", options.name):
-        raise ValueError(f"NAME must be letters, digits and _, got {options.name!r}.")
+    if not re.fullmatch("dropout" if options.experiment == "dropout_grid" else r"\w+", options.name):
+        raise ValueError(f"NAME must be letters, digits and _ (of dropout_grid: dropout), got {options.name!r}.")
     study = Study(options.experiment, "paper", sigma=options.sigma)
     rows = study.complete[study.complete.discriminator == "batch"] if options.experiment == "global_vs_batch" else study.complete
     if lacking := {run.sigma for run in study.runs} - set(rows.sigma):
         raise ValueError(f"no seed is complete at sigma {min(lacking):g}, so nothing can be selected there.")
-    folder = "frozen_dropout" if options.experiment == "dropout_grid" else "frozen"
-    target = selection.freeze(options.name, rows, HERE / folder)
-    print(f"{target}: {len(json.loads(target.read_text(encoding='utf-8'))['configurations'])} configurations.")
+    target = selection.freeze(options.name, rows, HERE / ("frozen_dropout" if options.experiment == "dropout_grid" else "frozen"))
+    count = len(json.loads(target.read_text(encoding="utf-8"))["configurations"])
+    print(f"{target}: {count} configurations. Commit this file before any fresh seed is trained.")
     return 0
 
 

@@ -16,6 +16,7 @@ SOURCES = (
     "dtcl_study/**/*.py",
     "dtcl_study/**/*.csv",
     "dtcl_study/**/*.json",
+    "dtcl_study/**/*.md",
     "benchmarks/*.csv",
 )
 RESULTS = ("rows/*.jsonl", "traces/*.json", "encoders/*.npz")

@@ -216,7 +216,7 @@ def test_the_front_page_and_the_readme_give_the_answer_of_a_judged_study(whole_s
     verdict = claims.judged(1)
     again, elsewhere = claims.second_study(), claims.other_settings()
     assert (
-        f"and 50 other seeds, {'agrees' if [v.word for v in again] == [verdict.word, claims.judged(2).word] else 'differs'}: the main claim is {again[0].word} ({again[0].counts})"
+        f"On 50 other seeds the answer {'is the same' if [v.word for v in again] == [verdict.word, claims.judged(2).word] else 'differs'}: the main claim is {again[0].word} ({again[0].counts})"
         in elsewhere
     )
     said, compared, means = claims.headline(verdict, claims.judged(2), elsewhere)

@@ -10,7 +10,7 @@ import whole_study
 
 from dtcl_core.results import Store
 from dtcl_study import claims, experiments, selection
-from dtcl_study.experiments import EVERYWHERE, OOD, PROPOSED, REGISTRY
+from dtcl_study.experiments import BASELINES, EVERYWHERE, HIGHEST_AGAIN, OOD, PROPOSED, REGISTRY
 from dtcl_study.study import Evidence, Study
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,6 +33,33 @@ def agree(claim, found, told):
     for ours, (mean, low, high, n, state) in zip(ours_there, lines):
         assert tuple(ours.interval) == pytest.approx((mean, low, high, n), abs=1e-9), ours.label
         assert ours.state in (state, claims.NOT_YET) or claim.number == 9, ours.label
+
+
+def second_rows(store, folder):
+    """The second study's rows as `by_the_words` reads them: alone, so that dropout 0.25 is their usual protocol."""
+    keys = {run.key for name in ("dropout_grid", "dropout_fresh") for run in REGISTRY[name].runs("paper")}
+    lines = [line for path in store.glob("rows/*.jsonl") for line in path.read_text(encoding="utf-8").splitlines()]
+    (folder / "rows").mkdir(parents=True)
+    mine = "\n".join(line for line in lines if json.loads(line)["key"] in keys)
+    (folder / "rows" / "second.jsonl").write_text(mine, encoding="utf-8")
+    return by_the_words.Rows(folder)
+
+
+def agree_in_the_second_study(rows):
+    """Whether its verdicts and contrasts are those that the words make of these rows."""
+    runs = REGISTRY["dropout_fresh"].runs("paper")
+    which = {r.method: by_the_words.configuration(r.method, 50.0, r.tau_alpha, r.tau_beta, r.lambda_) for r in runs}
+    of = lambda method, metric: rows.values(which[method], range(1150, 1200), metric)
+    two, domain = by_the_words.TWO, by_the_words.DOMAIN
+    main = [of(one, a) - of(b, a) for a in (OOD, by_the_words.ID) for one in two for b in by_the_words.BASELINES]
+    side = [of(b, domain) - of(one, domain) for one in two for b in ("standard", "mmd", "dann")]
+    for found, contrasts in zip(claims.second_study(), (main, side), strict=True):
+        states = [by_the_words.state(values, len(contrasts)) for values in contrasts]
+        assert found.word == WORDS[by_the_words.verdict(states)]
+        ours = [c for c in found.contrasts if c.decides]
+        assert [c.state for c in ours] == states
+        for contrast, values in zip(ours, contrasts, strict=True):
+            assert tuple(contrast.interval) == pytest.approx((*by_the_words.interval(values), 50), abs=1e-9), contrast.label
 
 
 def test_every_verdict_on_networks_follows_from_the_words(tmp_path, monkeypatch):
@@ -148,7 +175,27 @@ def test_the_second_study_has_a_verdict_once_all_its_seeds_are_there(tmp_path, m
     assert claims.second_said(()) == "not yet run (grid: 0 of 540 runs; fresh seeds: 299 of 300 runs)"
     store.add([whole_study.row(last)])
     agree = [v.word for v in claims.second_study()] == [claims.judged(k).word for k in (1, 2)]
-    assert f", {'agrees' if agree else 'differs'}: " in claims.other_settings() and not agree
+    assert f" On 50 other seeds the answer {'is the same' if agree else 'differs'}: " in claims.other_settings() and not agree
+    with monkeypatch.context() as patch:
+        patch.setattr(claims, "second_study", lambda preset: tuple(claims.judged(number) for number in (1, 2)))
+        assert " seeds the answer is the same: " in claims.other_settings()
     told = claims.second_said(claims.second_study())
     counts = [[int(n) for n in found] for found in re.findall(r"(\d+) for, (\d+) open, (\d+) against", told)]
     assert [sum(each) for each in counts] == [16, 6] and told.startswith("the main claim is "), told
+    agree_in_the_second_study(second_rows(tmp_path, tmp_path / "second"))
+
+
+def test_the_second_study_is_what_the_words_make_of_its_committed_rows(tmp_path, monkeypatch):
+    monkeypatch.setenv("DTCL_RESULTS", str(ROOT / "results"))
+    rows, study = second_rows(ROOT / "results", tmp_path), Study("dropout_grid", "paper", quiet=True)
+    lower = {m: [which for which in by_the_words.grid(m) if which[2] <= HIGHEST_AGAIN] for m in (*BASELINES, *PROPOSED)}
+    seeds = rows.complete([which for mine in lower.values() for which in mine], range(5))
+    assert len(seeds) == study.complete_seeds > 0
+    selects = {m: rows.best(mine, seeds)[2:5] for m, mine in lower.items()}
+    for ours in selection.select(study.complete).itertuples():
+        numbers = [None if value != value else value for value in (ours.tau_alpha, ours.tau_beta, ours.lambda_)]
+        assert selects[ours.method] == tuple(numbers)
+    for one in (c for chosen in experiments.frozen("frozen_dropout") for c in chosen["configurations"]):
+        assert len(seeds) == 5 and selects[one["method"]] == (one["tau_alpha"], one.get("tau_beta"), one.get("lambda_"))
+    if claims.second_study():
+        agree_in_the_second_study(rows)

@@ -489,6 +489,21 @@ def test_a_selection_is_frozen_once_on_complete_seeds(grid, monkeypatch, capsys)
     assert cli.main(["freeze", "../main", "main_table"]) == 2 and "NAME must be" in capsys.readouterr().err
 
 
+def test_the_second_studys_selection_has_a_folder_and_a_name_of_its_own(tmp_path, monkeypatch, capsys):
+    runs = REGISTRY["dropout_grid"].runs("paper")
+    Store(tmp_path).add([row(run) for run in runs if run.seed < 4])
+    (tmp_path / "frozen_dropout").mkdir()
+    monkeypatch.setattr(cli, "HERE", tmp_path)
+    monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
+    assert cli.main(["freeze", "dropout", "dropout_grid"]) == 2 and "not complete: 4." in capsys.readouterr().err
+    Store(tmp_path).add([row(run) for run in runs if run.seed == 4])
+    assert cli.main(["freeze", "second", "dropout_grid"]) == 2 and "(of dropout_grid: dropout)" in capsys.readouterr().err
+    assert cli.main(["freeze", "dropout", "dropout_grid"]) == 0
+    assert "6 configurations. Commit this file before any fresh seed is trained." in capsys.readouterr().out
+    (kept,) = (tmp_path / "frozen_dropout").iterdir()
+    assert kept.name == "dropout.json" and json.loads(kept.read_text())["seeds"] == {"50": [0, 1, 2, 3, 4]}
+
+
 def test_only_batch_level_discriminators_are_frozen_of_the_two_kinds(tmp_path, monkeypatch, capsys):
     runs = [run for run in REGISTRY["global_vs_batch"].runs("paper", sigma=25) if run.seed < 2]
     Store(tmp_path).add([row(run) for run in runs])
