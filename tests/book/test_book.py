@@ -282,7 +282,7 @@ def test_the_front_page_says_what_it_has_where_the_grid_is_missing(whole, tmp_pa
     assert (f"(dropout 0.25 is one of the {settings}; " in shown) is whole and ("With dropout 0.25 the leads" in shown) is whole
     assert ("DANN with dropout 0.25" in shown) is whole and "Some runs come from another kind of processor" in shown
     assert (
-        "All four baselines are more accurate than reported; on the training colours both methods are less accurate than reported.<br>"
+        "Compared with the paper's numbers, all four baselines are more accurate; both methods are less accurate on the training colours.<br>"
         in shown
     )
     assert (
