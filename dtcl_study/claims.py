@@ -260,10 +260,10 @@ def other_settings(preset: str = "paper") -> str:
     same, hides = (judged_on(rows, number, preset) for number in (1, 2))
     if NOT_YET in ((other := judged(1, changed)).word, same.word):
         return ""
-    holds = " The side claim holds at both." * (hides.word == judged(2, changed).word == "confirmed")
-    then, now, whole = (re.sub(r"better in | of \d+ \w+", "", tally(v.contrasts)) for v in (same, other, judged(1, taken)))
+    holds = " The side claim holds at both rates." * (hides.word == judged(2, changed).word == "confirmed")
+    then, now = (re.sub(r"better in | of \d+ comparisons", "", tally(verdict.contrasts)) for verdict in (same, other))
     counts = {"n": other.contrasts[0].interval.n, "all": FRESH_SEEDS, "of": len(same.contrasts), "word": other.word}
-    return f"<br>{HINT.format(was=was, new=new, then=then, now=now, whole=whole, **counts)}{holds}"
+    return f"<br>{HINT.format(was=was, new=new, then=then, now=now, **counts)}{holds}"
 
 
 def second_said(again: Sequence[Verdict], preset: str = "paper") -> str:
