@@ -26,7 +26,7 @@ from dtcl_core.config import Protocol
 from . import contrasts
 from .chapter import Table
 from .compare import Interval, mean
-from .experiments import EVERYWHERE, FRESH_SEEDS, ID, OOD, PROPOSED, SHORT, title
+from .experiments import EVERYWHERE, ID, OOD, PROPOSED, SHORT, title
 from .reported import SEEDS, SIGMA
 from .study import Evidence, Study
 
@@ -262,8 +262,8 @@ def other_settings(preset: str = "paper") -> str:
         return ""
     holds = " The side claim holds at both rates." * (hides.word == judged(2, changed).word == "confirmed")
     then, now = (re.sub(r"better in | of \d+ comparisons", "", tally(verdict.contrasts)) for verdict in (same, other))
-    counts = {"n": other.contrasts[0].interval.n, "all": FRESH_SEEDS, "of": len(same.contrasts), "word": other.word}
-    return f"<br>{HINT.format(was=was, new=new, then=then, now=now, **counts)}{holds}"
+    n, to = other.contrasts[0].interval.n, f" to *{other.word}*" * (other.word != judged(1, taken).word)
+    return f"<br>{HINT.format(was=was, new=new, then=then, now=now, to=to, n=n, of=len(same.contrasts))}{holds}"
 
 
 def second_said(again: Sequence[Verdict], preset: str = "paper") -> str:
