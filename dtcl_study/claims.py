@@ -261,9 +261,9 @@ def other_settings(preset: str = "paper") -> str:
     if NOT_YET in ((other := judged(1, changed)).word, same.word):
         return ""
     holds = " The side claim holds at both rates." * (hides.word == judged(2, changed).word == "confirmed")
-    then, now = (re.sub(r"better in | of \d+ comparisons", "", tally(verdict.contrasts)) for verdict in (same, other))
+    then, now, whole = (re.sub(r"better in | of \d+ \w+", "", tally(v.contrasts)) for v in (same, other, judged(1, taken)))
     n, to = other.contrasts[0].interval.n, f" to *{other.word}*" * (other.word != judged(1, taken).word)
-    return f"<br>{HINT.format(was=was, new=new, then=then, now=now, to=to, n=n, of=len(same.contrasts))}{holds}"
+    return f"<br>{HINT.format(was=was, new=new, then=then, now=now, whole=whole, to=to, n=n, of=len(same.contrasts))}{holds}"
 
 
 def second_said(again: Sequence[Verdict], preset: str = "paper") -> str:
