@@ -213,7 +213,7 @@ def headline(first: Verdict, second: Verdict, elsewhere: str = "") -> tuple[str,
     lines, alone = list[tuple[str, ...]](), list[str]()
     seeds, domain = min(c.interval.n for c in first.contrasts), [c for c in second.contrasts if c.decides]
     ood, seen = ([c for c in first.contrasts if c.label.startswith(SHORT[metric])] for metric in (OOD, ID))
-    measures = {"accuracy on unseen colour": ood, "accuracy on training colours": seen, "hiding the colour": domain}
+    measures = {"unseen colour": ood, "training colours": seen, "hiding the colour": domain}
     for method in map(title, PROPOSED):
         each = [[c for c in found if f": {method} " in c.label] for found in measures.values()]
         assert all(2 * len(one) == len(found) > 0 for one, found in zip(each, measures.values())), "labels name the method"
@@ -256,21 +256,20 @@ def other_settings(preset: str = "paper") -> str:
     if again := second_study(preset):
         how = "is the same" if [verdict.word for verdict in again] == [judged(k, taken).word for k in (1, 2)] else "differs"
         return f"<br>{SECOND.format(was=was, new=new, n=again[0].contrasts[0].interval.n, how=how, said=second_said(again))}"
-    rows = taken.fresh[taken.fresh.seed.isin(set(changed.fresh.seed))]
-    same, hides = (judged_on(rows, number, preset) for number in (1, 2))
+    same = judged_on(taken.fresh[taken.fresh.seed.isin(set(changed.fresh.seed))], preset=preset)
     if NOT_YET in ((other := judged(1, changed)).word, same.word):
         return ""
-    holds = " The side claim holds at both rates." * (hides.word == judged(2, changed).word == "confirmed")
-    then, now, whole = (re.sub(r"better in | of \d+ \w+", "", tally(v.contrasts)) for v in (same, other, judged(1, taken)))
-    n, to = other.contrasts[0].interval.n, f" to *{other.word}*" * (other.word != judged(1, taken).word)
-    return f"<br>{HINT.format(was=was, new=new, then=then, now=now, whole=whole, to=to, n=n, of=len(same.contrasts))}{holds}"
+    then, whole = (re.sub(r"better in | of \d+ comparisons", "", tally(v.contrasts)) for v in (same, judged(1, taken)))
+    kinds = changed.fresh.groupby("method").instructions.agg(set)
+    apart, n = sum(map(kinds[PROPOSED[0]].isdisjoint, kinds)), other.contrasts[0].interval.n
+    return f"<br>{HINT.format(was=was, new=new, n=n, now=tally(other.contrasts), then=then, whole=whole, apart=apart)}"
 
 
 def second_said(again: Sequence[Verdict], preset: str = "paper") -> str:
     """What the second study says, in words; before it has a verdict, how much of it is there."""
     if again:
         first, hides = again
-        return f"the main claim is {first.word} ({first.counts}), hiding the colour is {hides.word} ({hides.counts})"
+        return f"the main claim is {first.word} ({first.counts}), the side claim is {hides.word} ({hides.counts})"
     grid, fresh = (Study(name, preset, quiet=True) for name in ("dropout_grid", "dropout_fresh"))
     told = f"{fresh.frame.key.nunique()} of {len(fresh.runs)} runs" if fresh.runs else "after the selection"
     return f"not yet run (grid: {grid.frame.key.nunique()} of {len(grid.runs)} runs; fresh seeds: {told})"

@@ -119,7 +119,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
             "is never changed. Of global_vs_batch only the batch-level discriminators are frozen.")  # fmt: skip
     grids = ("main_table", "sigma_ablation", "global_vs_batch", "dropout_grid")
     command("freeze", "freeze the configurations that an experiment's first seeds select", more, {
-        "name": {"metavar": "NAME", "help": "of the selection: letters, digits and _; of dropout_grid dropout"},
+        "name": {"metavar": "NAME", "help": "of the selection: letters, digits and _; for dropout_grid it must be dropout"},
         "experiment": {"type": one_of("experiment", grids), "metavar": "EXPERIMENT", "help": f"one of: {', '.join(grids)}"},
         "--sigma": sigma,
     })  # fmt: skip
@@ -328,7 +328,7 @@ def freeze(options: argparse.Namespace) -> int:
     from .study import Study
 
     if not re.fullmatch("dropout" if options.experiment == "dropout_grid" else r"\w+", options.name):
-        raise ValueError(f"NAME must be letters, digits and _ (of dropout_grid: dropout), got {options.name!r}.")
+        raise ValueError(f"NAME must be letters, digits and _ (for dropout_grid: dropout), got {options.name!r}.")
     study = Study(options.experiment, "paper", sigma=options.sigma)
     rows = study.complete[study.complete.discriminator == "batch"] if options.experiment == "global_vs_batch" else study.complete
     if lacking := {run.sigma for run in study.runs} - set(rows.sigma):
@@ -354,7 +354,9 @@ def reproduce(options: argparse.Namespace) -> int:
         twin = tables.twin_of(number, evidence)
         words = {f"claim {c.number} ({c.judged_on} seeds)": c.judged(evidence).word for c in claims.CLAIMS if number in c.tables}
         counts = {interval.n for interval in twin.measured.values()} - {0}
-        whose = " (fresh)" if min(counts, default=0) > claims.SEEDS else f" of the grid where n is {claims.SEEDS}, else fresh"
+        whose = (
+            " (fresh)" if min(counts, default=0) > claims.SEEDS else f" of the grid where n is at most {claims.SEEDS}, else fresh"
+        )
         whose = whose if max(counts, default=0) > claims.SEEDS else " of the grid"
         seeds = twin.n_text if twin.n_text == tables.NOT_RUN else twin.n_text + whose
         more = {"caption": twin.caption, "seeds": seeds, "verdicts": words}

@@ -229,8 +229,7 @@ def table_9(rows: pd.DataFrame, sigmas: Sequence[float] = SIGMAS) -> Twin:
 
 
 def twin_of(number: int, evidence: Evidence | None = None) -> Twin:
-    """The twin of a table of the paper: Tables 1 and 2 as `Evidence.shown`, 9 on fresh seeds at spreads where both kinds of
-    discriminator have them, all else on the grid's complete seeds.
+    """The twin of a table: 1 and 2 as `Evidence.shown`, 9 on fresh seeds where both discriminators have them, others on the grid's.
 
     Raises:
         ValueError: for a number that no table has.
@@ -274,7 +273,7 @@ def devices_said(rows: pd.DataFrame) -> str:
     parts = {o: [f"{title(m)} ({runs[o, m]} of {runs[:, m].sum()} runs)" for m in ALL_METHODS if (o, m) in runs] for o in others}
     told = [f"{other}: {', '.join(part)}" for other, part in parts.items()]
     why = "A difference between methods may be partly one between devices: see *How far to trust these numbers*."
-    return f"Trained by {'; by '.join(told)}; all others by {usual}. {why}"
+    return f"Trained by {'; by '.join(told)}; all other runs by {usual}. {why}"
 
 
 def provenance(frame: pd.DataFrame) -> pd.DataFrame:

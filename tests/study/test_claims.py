@@ -71,8 +71,8 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
     assert table.caption.startswith("Each method against the baselines, 20 fresh seeds. ")
     assert list(table.frame) == [
         "method",
-        (unseen := "accuracy on unseen colour"),
-        "accuracy on training colours",
+        (unseen := "unseen colour"),
+        "training colours",
         "hiding the colour",
     ]
     assert table.frame.to_numpy().tolist() == [

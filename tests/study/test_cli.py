@@ -26,7 +26,8 @@ from dtcl_core import terminal
 from dtcl_core.config import Run
 from dtcl_core.launch import local
 from dtcl_core.results import Store
-from dtcl_study import audit, cli, selection
+from dtcl_study import audit, cli, selection, tables
+from dtcl_study.compare import Interval
 from dtcl_study.experiments import PARTS, REGISTRY, wants_trace
 
 ROOT = Path(dtcl_study.__file__).resolve().parent.parent
@@ -452,6 +453,25 @@ def test_a_table_is_printed_reported_beside_measured(grid, capsys):
     )
 
 
+@pytest.mark.parametrize(
+    ("counts", "said"),
+    [
+        ((2, 5), "2 to 5 seeds of the grid."),
+        ((10, 50), "10 to 50 seeds (fresh)."),
+        ((2, 50), "2 to 50 seeds of the grid where n is at most 5, else fresh."),
+    ],
+)
+def test_it_is_said_whether_seeds_are_fresh(counts, said, tmp_path, monkeypatch, capsys):
+    measured = {(i, 0): Interval(0.7, 0.6, 0.8, n) for i, n in enumerate(counts)}
+    twin = tables.Twin(
+        "Caption.", (tables.Line("one", {}), tables.Line("other", {})), (tables.Column("x", "test_id", {}),), {}, measured
+    )
+    monkeypatch.setattr(tables, "twin_of", lambda number, evidence: twin)
+    monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
+    assert cli.main(["reproduce", "table", "1"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].endswith(f" Measured: {said}")
+
+
 def test_a_claim_is_printed_with_its_contrasts_and_verdict(grid, capsys):
     assert cli.main(["reproduce", "claim 7", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -497,7 +517,7 @@ def test_the_second_studys_selection_has_a_folder_and_a_name_of_its_own(tmp_path
     monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
     assert cli.main(["freeze", "dropout", "dropout_grid"]) == 2 and "not complete: 4." in capsys.readouterr().err
     Store(tmp_path).add([row(run) for run in runs if run.seed == 4])
-    assert cli.main(["freeze", "second", "dropout_grid"]) == 2 and "(of dropout_grid: dropout)" in capsys.readouterr().err
+    assert cli.main(["freeze", "second", "dropout_grid"]) == 2 and "(for dropout_grid: dropout)" in capsys.readouterr().err
     assert cli.main(["freeze", "dropout", "dropout_grid"]) == 0
     assert "6 configurations. Commit this file before any fresh seed is trained." in capsys.readouterr().out
     (kept,) = (tmp_path / "frozen_dropout").iterdir()

@@ -245,13 +245,13 @@ def test_a_table_whose_rows_come_from_two_kinds_of_device_says_whose():
     assert tables.devices_said(rows) == "" == tables.devices_said(rows.iloc[:0])
     rows.loc[(rows.method == "standard") & (rows.seed == 1), "device"] = "cuda"
     said = tables.devices_said(rows)
-    assert said.startswith("Trained by a GPU: Standard CL (1 of 2 runs); all others by a CPU. ")
+    assert said.startswith("Trained by a GPU: Standard CL (1 of 2 runs); all other runs by a CPU. ")
     assert tables.devices_said(rows[rows.device == "cuda"]) == ""
     rows["device"], rows["instructions"] = "cpu", "AVX512"
     assert tables.devices_said(rows) == ""
     rows.loc[rows.method == "mmd", "instructions"] = "AVX2"
     assert tables.devices_said(rows).startswith(
-        "Trained by a CPU with AVX2: CL with MMD Penalty (1 of 1 runs); all others by a CPU with AVX512. "
+        "Trained by a CPU with AVX2: CL with MMD Penalty (1 of 1 runs); all other runs by a CPU with AVX512. "
     )
     others = frame([Run("macl", lambda_=0.5), Run("standard"), Run("standard", seed=1)])
     others.loc[others.method == "macl", "device"] = "cuda"
