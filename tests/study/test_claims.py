@@ -68,7 +68,7 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
 
     said, table, means = claims.headline(*(claims.judged(number, MadeUp(papers)) for number in (1, 2)))
     assert said == f"**Main claim: confirmed. Side claim: confirmed.**<br>{claims.SURE.format(seeds=20)}"
-    assert table.caption.startswith("Each method against the baselines, 20 fresh seeds. ")
+    assert table.caption.startswith("Accuracy against the baselines, 20 fresh seeds. ")
     assert list(table.frame) == [
         "method",
         (unseen := "unseen colour"),
