@@ -295,7 +295,7 @@ def test_the_front_page_says_what_it_has_where_the_grid_is_missing(whole, tmp_pa
         only = ", but only" * (len(n) == 1)
         found = " and ".join(f"{'all ' * (k == 4)}{k}{only} on the {where}" for where, k in n.items())
         assert f" DW {m} beats {found or 'no baseline'}" in shown
-    assert "; ours are probably not the authors', as our baselines are more accurate than reported." in shown
+    assert "; ours are probably not the authors': our baselines are more accurate than reported." in shown
     assert (
         "**With batch-level discriminators, as in Table 9, the main claim would be open**: 3 for, 13 open, 0 against instead of 4 for"
         in shown

@@ -151,8 +151,8 @@ def test_nothing_is_said_of_dropout_025_before_its_rows_and_those_beside_them_ar
     now, *others = (claims.tally(one.contrasts) for one in cases)
     then, whole = (one.removeprefix("better in ").replace(" of 16 comparisons", "") for one in others)
     assert (
-        f"With 0.25 in all networks, on 10 of these seeds, the methods are {now} (2 methods, 4 baselines, 2 accuracies);"
-        f" with our 0.1 in {then} there, on all seeds in {whole}. Only a hint: we picked 0.25 for its results,"
+        f"With 0.25 in all networks, on 10 of the fresh seeds, the methods are {now} (2 methods, 4 baselines, 2 accuracies);"
+        f" with our 0.1, in {then} (on all seeds: in {whole}). Only a hint: we picked 0.25 for its results,"
     ) in claims.other_settings()
     assert claims.other_settings().endswith(" and ran 0 baselines on another processor.")
     elsewhere = Evidence(change=EVERYWHERE)
