@@ -353,11 +353,9 @@ def reproduce(options: argparse.Namespace) -> int:
         evidence = study.Evidence()
         twin = tables.twin_of(number, evidence)
         words = {f"claim {c.number} ({c.judged_on} seeds)": c.judged(evidence).word for c in claims.CLAIMS if number in c.tables}
-        counts = {interval.n for interval in twin.measured.values()} - {0}
-        whose = (
-            " (fresh)" if min(counts, default=0) > claims.SEEDS else f" of the grid where n is at most {claims.SEEDS}, else fresh"
-        )
-        whose = whose if max(counts, default=0) > claims.SEEDS else " of the grid"
+        counts, most = {interval.n for interval in twin.measured.values()} - {0}, claims.SEEDS
+        mixed = f" of the grid where n is at most {most}, else fresh"
+        whose = " of the grid" if all(n <= most for n in counts) else " (fresh)" if all(n > most for n in counts) else mixed
         seeds = twin.n_text if twin.n_text == tables.NOT_RUN else twin.n_text + whose
         more = {"caption": twin.caption, "seeds": seeds, "verdicts": words}
         heading = f"Table {number}: {twin.caption} Measured: {seeds}."
