@@ -154,7 +154,7 @@ def main(arguments: list[str] | None = None) -> None:
     precision = resolve_precision(options.precision)
     tune_cpu_memory()  # for every contender alike
 
-    named = listed_numbers(options.stacks or STACKS[device.type])
+    named = listed_numbers("stacks", options.stacks or STACKS[device.type])
     sizes = [int(checked_number("each of --stacks", size, 1, integer=True)) for size in named]
     entered = contenders(protocol, device, precision, sizes)
     times: dict[str, list[float]] = {}

@@ -137,7 +137,7 @@ def main() -> None:
                 verdict = claims.judged(claim, evidence)
                 words[claim][verdict.word] += 1
                 for metric in (OOD, ID) if claim == 1 else ():
-                    mine = [c for c in verdict.contrasts if c.label.startswith(claims.SHORT[metric])]
+                    mine = claims.about(verdict.contrasts, metric)
                     words.setdefault(f"1, {claims.SHORT[metric]} alone", Counter())[claims.by_the_rule(mine)] += 1
         for claim, said in words.items():
             lines.append(

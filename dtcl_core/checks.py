@@ -26,7 +26,7 @@ def closest(name: Any, known: Iterable[str]) -> str:
 def checked_number(
     name: str, value: Any, low: float = 0.0, high: float = math.inf, *, above: bool = False, integer: bool = False
 ) -> int | float:
-    """`value` as a plain int or float.
+    """`value` as an int if `integer`, else as a float: 3 becomes 3.0, and -0.0 becomes 0.0.
 
     Args:
         name, value: what it is called, and what was given.
@@ -37,7 +37,7 @@ def checked_number(
     Raises:
         ValueError: naming the value and what is accepted.
     """
-    good = type(value) in (int, float) or isinstance(value, Real) and not isinstance(value, bool)
+    good = isinstance(value, Real) and not isinstance(value, bool)
     try:
         good = good and math.isfinite(value) and (value > low if above else value >= low) and value <= high
     except OverflowError:  # an integer may be too large for a float

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def content_hash(content: bytes, digits: int = 8) -> str:
-    """The first hexadecimal digits of a SHA-256."""
+    """The first `digits` hexadecimal digits of the SHA-256 of `content`."""
     return hashlib.sha256(content).hexdigest()[:digits]
 
 

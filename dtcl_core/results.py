@@ -338,13 +338,14 @@ def load(path: str | Path | None = None) -> pd.DataFrame:
     """Every measured run, one row per run and label fraction.
 
     Args:
-        path: a results folder (ValueError if it is none); None means the project's own.
+        path: a results folder; None means `default_path()`. ValueError if there is none.
 
     Returns:
         A data frame with `COLUMNS`: the run's configuration (for methods with one temperature it is in tau_alpha),
         label_fraction, the metrics as fractions correct (NaN for a run that diverged), and its provenance. Rows of several
         protocols stand side by side; `protocol` is a hash that tells them apart, so take no mean over all of them.
     """
-    if path is not None and not Path(path).is_dir():
-        raise ValueError(f"{path} is no folder.")
-    return Store(path).load()
+    store = Store(path)
+    if not store.path.is_dir():
+        raise ValueError(f"{store.path} is no folder of results.")
+    return store.load()

@@ -52,10 +52,11 @@ class Sentence(str):
 
 
 def say(text: str) -> None:
-    """Display a sentence, in Markdown."""
+    """Display a sentence, in Markdown; nothing if it is empty."""
     from IPython.display import display  # not needed to train
 
-    display(Sentence(text))
+    if text:
+        display(Sentence(text))
 
 
 class Table:
@@ -64,7 +65,7 @@ class Table:
     A cell of the first column without a text belongs to the one above.
 
     Args:
-        frame: texts and numbers; its index is not shown. Numbers have three decimals, whole ones none.
+        frame: texts and numbers; its index is not shown. Floats have three decimals, integers none.
         caption: a line above it.
         marked: for some places (line, column's name), the HTML tag that marks them: "b" or "u".
         small: for some places, what follows in small letters.
@@ -119,14 +120,14 @@ class Table:
 
 
 def as_text(value: Any) -> str:
-    """A cell as text: numbers with three decimals, whole ones with none, – for what is missing."""
+    """A cell as text: floats with three decimals, integers with none, – for what is missing."""
     if value is None or (isinstance(value, float) and value != value):
         return "–"
     return f"{value:.3f}" if isinstance(value, float) else str(value)
 
 
 def show(table: pd.DataFrame | Table, caption: str = "") -> None:
-    """Display a table; "Not yet run." where it has no lines."""
+    """Display a table; "Not yet run." where it has no lines. `caption` is for a frame; a `Table` has its own."""
     from IPython.display import display  # not needed to train
 
     display(table if isinstance(table, Table) else Table(table, caption))

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
@@ -26,9 +26,9 @@ from dtcl_core.config import Protocol
 from . import contrasts
 from .chapter import Table
 from .compare import Interval, mean
-from .experiments import EVERYWHERE, ID, OOD, PROPOSED, SHORT, title
+from .experiments import BASELINES, EVERYWHERE, ID, OOD, PROPOSED, SHORT, title
 from .reported import SEEDS, SIGMA
-from .study import Evidence, Study
+from .study import Evidence, Study, apart
 
 LIKE = 0.02  # accuracies that differ by less are alike
 NOT_YET = "not judged yet"
@@ -41,6 +41,9 @@ class Contrast(NamedTuple):
     interval: Interval
     state: str  # "for", "against", "open" or "alike"; "clear" or "not clear" in claim 9; `NOT_YET` before that
     decides: bool = True  # False: shown beside the claim, no part of its verdict
+    metric: str = ""  # which accuracy, if it is about one
+    method: str = ""  # of which method
+    other: str = ""  # beside which one
 
 
 @dataclass(frozen=True)
@@ -68,20 +71,20 @@ class Verdict:
         return f"{told['for']} for, {told['open']} open, {told['against']} against"
 
 
-def states(found: Iterable[tuple[str, pd.Series]], decides: bool = True, m: int | None = None) -> list[Contrast]:
+def states(found: Iterable[tuple[Any, ...]], decides: bool = True, m: int | None = None) -> list[Contrast]:
     """Contrasts with what each says (this module's first lines); `m` is the number of contrasts given unless said."""
-    pairs, told = list(found), []
-    for label, values in pairs:
-        interval, corrected, near = (mean(values, c) for c in (0.95, 1 - 0.05 / (m or len(pairs)), 0.90))
+    compared, told = list(found), []
+    for label, values, *about in compared:
+        interval, corrected, near = (mean(values, c) for c in (0.95, 1 - 0.05 / (m or len(compared)), 0.90))
         if interval.n < 2:
             state = NOT_YET
-        elif interval.low > 0:
+        elif interval.side > 0:
             state = "for"
-        elif corrected.high < 0:
+        elif corrected.side < 0:
             state = "against"
         else:
             state = "alike" if -LIKE < near.low and near.high < LIKE else "open"
-        told.append(Contrast(label, interval, state, decides))
+        told.append(Contrast(label, interval, state, decides, *about))
     return told
 
 
@@ -100,10 +103,8 @@ def no_trend(contrasts: Sequence[Contrast]) -> str:
     """Claim 9: not confirmed if both methods are clear of zero on the same side for an accuracy, else confirmed."""
     if any(c.state == NOT_YET for c in contrasts):
         return NOT_YET
-    for one, other in zip(contrasts[::2], contrasts[1::2]):
-        if (one.interval.low > 0 and other.interval.low > 0) or (one.interval.high < 0 and other.interval.high < 0):
-            return "not confirmed"
-    return "confirmed"
+    together = any(one.interval.side == other.interval.side != 0 for one, other in zip(contrasts[::2], contrasts[1::2]))
+    return "not confirmed" if together else "confirmed"
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ class Claim:
             so_far = f"; {lost} of {len(found)} comparisons {'is' if lost == 1 else 'are'} against it already" if lost else ""
             return Verdict(word, found + beside, f"waits for {awaited}{so_far}", lost)
         if self.rule is no_trend:  # for and against what? a difference is clear of zero, or it is not
-            found = [c._replace(state="not clear" if c.interval.low <= 0 <= c.interval.high else "clear") for c in found]
+            found = [c._replace(state="clear" if c.interval.side else "not clear") for c in found]
         return Verdict(word, found + beside)
 
 
@@ -189,22 +190,27 @@ SAID = (resources.files("dtcl_study") / "headline.md").read_text(encoding="utf-8
 MAIN, COMPARED, SIDES, RANGE, SURE, HINT, SECOND, MEANS = SAID
 
 
+def about(contrasts: Iterable[Contrast], metric: str = "", method: str = "") -> list[Contrast]:
+    """Those of some contrasts that are about an accuracy, about a method, or about both."""
+    return [c for c in contrasts if metric in ("", c.metric) and method in ("", c.method)]
+
+
 def sides(contrasts: Sequence[Contrast], means: bool = True) -> str:
     """On which side of zero 95 % intervals lie; with the range of `means`, such as "worse than all 4 (-0.057 to -0.035)", else names."""
     told, each = list[str](), [c.interval.mean for c in contrasts]
     for side, word in {1: "better than", 0: "unclear vs", -1: "worse than"}.items():
-        here = [c.label for c in contrasts if (c.interval.low > 0) - (c.interval.high < 0) == side]
-        every = len(here) == len(contrasts)
-        names = [re.sub(r".* (?:over|below) |CL with | CL| Negatives| Penalty", "", label) for label in here if side]
-        named = " and ".join(names) if 0 < len(names) < 3 and not means and not every else f"{'all ' * every}{len(here)}"
-        told += [f"{word} {named}"] * bool(here)
+        here = [c.other for c in contrasts if c.interval.side == side]
+        said = f"{'all ' * (len(here) == len(contrasts))}{len(here)}"
+        if side and len(here) < min(3, len(contrasts)) and not means:
+            said = " and ".join(re.sub(r"CL with | CL| Negatives| Penalty", "", title(other)) for other in here)
+        told += [f"{word} {said}"] * bool(here)
     return ", ".join(told) + f" ({min(each):+.3f} to {max(each):+.3f})" * means
 
 
 def tally(contrasts: Sequence[Contrast]) -> str:
     """Such as "better in 13 of 16 comparisons", with how many are worse, if any, by 95 % intervals."""
     found = [c.interval for c in contrasts if c.decides]
-    better, worse = sum(i.low > 0 for i in found), sum(i.high < 0 for i in found)
+    better, worse = (sum(i.side == side for i in found) for side in (1, -1))
     return f"better in {better} of {len(found)} comparisons" + f" and worse in {worse}" * (worse > 0)
 
 
@@ -212,41 +218,39 @@ def headline(first: Verdict, second: Verdict, elsewhere: str = "") -> tuple[str,
     """What claims 1 and 2 come to (`elsewhere`: by `other_settings`): a sentence, a table, and what its words mean."""
     lines, alone = list[tuple[str, ...]](), list[str]()
     seeds, domain = min(c.interval.n for c in first.contrasts), [c for c in second.contrasts if c.decides]
-    ood, seen = ([c for c in first.contrasts if c.label.startswith(SHORT[metric])] for metric in (OOD, ID))
+    ood, seen = (about(first.contrasts, metric) for metric in (OOD, ID))
     measures = {"unseen colour": ood, "training colours": seen, "hiding the colour": domain}
-    for method in map(title, PROPOSED):
-        each = [[c for c in found if f": {method} " in c.label] for found in measures.values()]
-        assert all(2 * len(one) == len(found) > 0 for one, found in zip(each, measures.values())), "labels name the method"
-        alone.append(by_the_rule([*each[0], *each[1]]) + f" for {method.replace('Domain-Weighted', 'DW')}")
-        lines.append((method.replace("Domain-Weighted", "DW"), *(sides(found, means=False) for found in each)))
+    for method in PROPOSED:
+        alone.append(f"{by_the_rule(about(first.contrasts, method=method))} for DW {title(method, short=True)}")
+        each = (about(found, method=method) for found in measures.values())
+        lines.append((f"DW {title(method, short=True)}", *(sides(found, means=False) for found in each)))
     lines.append(("verdict", *map(by_the_rule, measures.values())))
     sure = f"<br>{SURE.format(seeds=seeds)}" * (first.word != "open") + elsewhere
-    against = [c.label.replace(" over ", " than ").split(": ") for c in first.contrasts if c.state == "against"]
-    worse = f" Worse by that interval: {'; '.join(f'{pair} ({metric})' for metric, pair in against)}." * bool(against)
+    against = [f"{title(c.method)} than {title(c.other)} ({SHORT[c.metric]})" for c in first.contrasts if c.state == "against"]
+    worse = f" Worse by that interval: {'; '.join(against)}." * bool(against)
     table = Table(pd.DataFrame(lines, columns=["method", *measures]), COMPARED.format(seeds=seeds, sides=SIDES))
     return f"**Main claim: {first.word}. Side claim: {second.word}.**{sure}", table, MEANS.format(worse=worse, alone=alone)
 
 
-def judged_on(rows: pd.DataFrame, number: int = 1, preset: str = "paper") -> Verdict:
+def with_fresh(rows: pd.DataFrame, number: int = 1, preset: str = "paper") -> Verdict:
     """The verdict on a claim if these were the fresh rows."""
     evidence = Evidence(preset)
     evidence.fresh = rows
     return judged(number, evidence)
 
 
-def swapped(rows: pd.DataFrame, preset: str = "paper") -> list[Contrast]:
-    """Claim 1's comparisons of a proposed method with these rows of its own in the place of its frozen configuration's."""
-    (method,), frozen = rows.method.unique(), Evidence(preset).at(SIGMA)
-    assert method in PROPOSED, method
-    verdict = judged_on(pd.concat([frozen[frozen.method != method], rows]), preset=preset)
-    return [c for c in verdict.contrasts if f": {title(method)} " in c.label]
+def swapped(rows: pd.DataFrame, preset: str = "paper") -> Verdict:
+    """The verdict on claim 1 with these rows of proposed methods in the place of their frozen configurations'."""
+    frozen = Evidence(preset).at(SIGMA)
+    assert set() < {*rows.method} <= {*PROPOSED}, {*rows.method}
+    return with_fresh(pd.concat([frozen[~frozen.method.isin(rows.method)], rows]), preset=preset)
 
 
 def second_study(preset: str = "paper") -> tuple[Verdict, ...]:
     """The second study's verdicts on claims 1 and 2 (PREREGISTRATION_DROPOUT.md); none before all of its fresh rows are there."""
     study = Study("dropout_fresh", preset, quiet=True)
     whole = study.frame.key.nunique() == len(study.runs) > 0
-    return tuple(judged_on(study.frame, number, preset) for number in (1, 2) if whole)
+    return tuple(with_fresh(study.frame, number, preset) for number in (1, 2) if whole)
 
 
 def other_settings(preset: str = "paper") -> str:
@@ -256,13 +260,13 @@ def other_settings(preset: str = "paper") -> str:
     if again := second_study(preset):
         how = "is the same" if [verdict.word for verdict in again] == [judged(k, taken).word for k in (1, 2)] else "differs"
         return f"<br>{SECOND.format(was=was, new=new, n=again[0].contrasts[0].interval.n, how=how, said=second_said(again))}"
-    same = judged_on(taken.fresh[taken.fresh.seed.isin(set(changed.fresh.seed))], preset=preset)
+    same = with_fresh(taken.fresh[taken.fresh.seed.isin(set(changed.fresh.seed))], preset=preset)
     if NOT_YET in ((other := judged(1, changed)).word, same.word):
         return ""
     then, whole = (re.sub(r"better in | of \d+ comparisons", "", tally(v.contrasts)) for v in (same, judged(1, taken)))
-    kinds = changed.fresh.groupby("method").instructions.agg(set)
-    apart, n = sum(map(kinds[PROPOSED[0]].isdisjoint, kinds)), other.contrasts[0].interval.n
-    return f"<br>{HINT.format(was=was, new=new, n=n, now=tally(other.contrasts), then=then, whole=whole, apart=apart)}"
+    mine, n = changed.fresh[changed.fresh.method.isin(PROPOSED)], other.contrasts[0].interval.n
+    elsewhere = sum(apart(changed.fresh[changed.fresh.method == m], mine) for m in BASELINES)
+    return f"<br>{HINT.format(was=was, new=new, n=n, now=tally(other.contrasts), then=then, whole=whole, apart=elsewhere)}"
 
 
 def second_said(again: Sequence[Verdict], preset: str = "paper") -> str:

@@ -21,6 +21,16 @@ class Interval(NamedTuple):
     high: float
     n: int
 
+    @property
+    def side(self) -> int:
+        """1 if the interval lies above zero, -1 if below, 0 if it holds zero or there are no ends."""
+        return int(self.low > 0) - int(self.high < 0)
+
+    @property
+    def ends(self) -> str:
+        """As "0.500–1.000"; "" without ends."""
+        return f"{self.low:.3f}–{self.high:.3f}" if self.n > 1 else ""
+
     def text(self, signed: bool = False) -> str:
         """As tables show it, with three decimals, or one digit where a limit would round to zero; – without a seed.
 

@@ -1,4 +1,4 @@
-"""What each claim compares: functions from evidence to contrasts, each a label and a difference by seed, positive for the claim.
+"""What each claim compares: functions from evidence to differences by seed, positive where they support the claim.
 
 Accuracies are those at 1 % of labels and sigma 50 unless said.
 """
@@ -20,12 +20,12 @@ from dtcl_core import losses
 from dtcl_core.config import Protocol
 
 from .compare import by_seed, difference
-from .experiments import BASELINES, DOMAIN, FOLLOWED, ID, OOD, ORACLE, PAPER_SELECTS, PROPOSED, SHORT, percent, title
+from .experiments import BASELINES, DOMAIN, FOLLOWED, HEAD_SIZES, ID, OOD, ORACLE, PAPER_SELECTS, PROPOSED, SHORT, percent, title
 from .selection import ROUNDED, leave_one_seed_out
 from .study import Evidence
 
-Differences = Iterator[tuple[str, pd.Series]]  # what is compared, and its difference by seed
-
+# What is compared, its difference by seed, and, where they apply, the accuracy, the method and the other method.
+Differences = Iterator[tuple[Any, ...]]
 HIDE_LESS = ("standard", "mmd", "dann")  # the baselines that should show more of the domain: all but Same Domain Negatives
 
 
@@ -37,7 +37,7 @@ def over_each(
     word = "over" if sign > 0 else "below"
     for metric, method, other in product(metrics, methods, others):
         label = f"{SHORT[metric]}{_where(**more)}: {title(method)} {word} {title(other)}"
-        yield label, sign * difference(e.of(method, metric, **more), e.of(other, metric, **more))
+        yield label, sign * difference(e.of(method, metric, **more), e.of(other, metric, **more)), metric, method, other
 
 
 def over_mean(e: Evidence, metric: str, others: Sequence[str] = BASELINES, sign: int = 1, **more: Any) -> Differences:
@@ -46,7 +46,7 @@ def over_mean(e: Evidence, metric: str, others: Sequence[str] = BASELINES, sign:
         word = "over" if sign > 0 else "below"
         named = "the baselines" if tuple(others) == BASELINES else ", ".join(title(m) for m in others)
         label = f"{SHORT[metric]}{_where(**more)}: {title(method)} {word} the mean of {named}"
-        yield label, sign * difference(e.of(method, metric, **more), e.all_of(others, metric, **more))
+        yield label, sign * difference(e.of(method, metric, **more), e.all_of(others, metric, **more)), metric, method
 
 
 def _where(sigma: float | None = None, label_fraction: float | None = None) -> str:
@@ -79,7 +79,7 @@ def few_labels(e: Evidence) -> Differences:
     for method in PROPOSED:
         lead = {f: difference(e.of(method, ID, label_fraction=f), e.all_of(BASELINES, ID, label_fraction=f)) for f in (0.01, 1.0)}
         label = f"Test-ID: lead of {title(method)} over the baselines' mean at 1 % of labels less that at 100 %"
-        yield label, difference(lead[0.01], lead[1.0])
+        yield label, difference(lead[0.01], lead[1.0]), ID, method
     for fraction in (0.1, 1.0):
         yield from over_each(e, (ID,), label_fraction=fraction)
 
@@ -88,10 +88,15 @@ def low_temperatures(e: Evidence) -> Differences:
     """How Test-ID falls with tau_alpha, and how far the selected configuration is from the best."""
     for method in PROPOSED:
         table = e.by_configuration(method, ID)
-        rank = pd.Series(table.index.get_level_values("tau_alpha")).rank(method="dense").to_numpy()
-        slope = {seed: -_slope(rank, values) for seed, values in table.items()}
-        yield f"Test-ID: mean gain per step down in tau_alpha (slope), {title(method)}", pd.Series(slope, dtype=float)
-    yield from ((f"Test-OOD: the best configuration minus the selected one, {title(m)}", _shortfall(e, m)) for m in PROPOSED)
+        yield f"Test-ID: mean gain per step down in tau_alpha (slope), {title(method)}", gains(table), ID, method
+    for method in PROPOSED:
+        yield f"Test-OOD: the best configuration minus the selected one, {title(method)}", _shortfall(e, method), OOD, method
+
+
+def gains(table: pd.DataFrame) -> pd.Series:
+    """By seed, what an accuracy gains per step down in tau_alpha (slope); from a table of configurations by seed."""
+    rank = table.index.get_level_values("tau_alpha").to_series().rank(method="dense").to_numpy()
+    return pd.Series({seed: -_slope(rank, values) for seed, values in table.items()}, dtype=float)
 
 
 def _slope(x: np.ndarray, y: pd.Series) -> float:
@@ -109,17 +114,18 @@ def _shortfall(e: Evidence, method: str) -> pd.Series:
     return pd.Series(shortfall, dtype=float)
 
 
-def beside_each(values: Mapping[str, pd.Series], label: str) -> Differences:
+def beside_each(values: Mapping[str, pd.Series], metric: str, label: str) -> Differences:
     """What each proposed method has over each baseline, from one value per seed of each method."""
     for method, other in product(PROPOSED, BASELINES):
-        yield f"{label}: {title(method)} over {title(other)}", difference(values[method], values[other])
+        told = f"{SHORT[metric]}{label}: {title(method)} over {title(other)}"
+        yield told, difference(values[method], values[other]), metric, method, other
 
 
 def on_average(e: Evidence) -> Differences:
     """Means over the whole grid."""
     for metric in (OOD, ID):
         means = {m: e.by_configuration(m, metric).mean() for m in (*PROPOSED, *BASELINES)}
-        yield from beside_each(means, f"{SHORT[metric]}, mean over the grid")
+        yield from beside_each(means, metric, ", mean over the grid")
 
 
 def discriminators(e: Evidence) -> Differences:
@@ -127,7 +133,7 @@ def discriminators(e: Evidence) -> Differences:
     for metric in (OOD, ID, DOMAIN):
         for method in PROPOSED:
             both = [e.of(method, metric, kind=kind) for kind in ("global", "batch")]
-            yield f"{SHORT[metric]}: {title(method)}, global less batch-level", difference(*both)
+            yield f"{SHORT[metric]}: {title(method)}, global less batch-level", difference(*both), metric, method
 
 
 def projector_heads(e: Evidence) -> Differences:
@@ -137,14 +143,14 @@ def projector_heads(e: Evidence) -> Differences:
     plain = rows[rows.projector.isna()]
     for metric in (ID, OOD):
         for kind, name in (("linear", "a linear head"), ("mlp", "an MLP head")):
-            for k in (4, 8, 16):
+            for k in HEAD_SIZES:
                 beside = difference(by_seed(plain, metric), by_seed(rows, metric, projector=kind, projector_dim=k))
-                yield f"{SHORT[metric]}: no head over {name} of {k} dimensions, 10 % of labels", beside
+                yield f"{SHORT[metric]}: no head over {name} of {k} dimensions, 10 % of labels", beside, metric
     few = whole[whole.label_fraction == 0.01]  # as everywhere, the domain's probe is the one on the labelled 1 %
     for kind in ("linear", "mlp"):
         table = few[few.projector == kind].pivot(index="seed", columns="projector_dim", values=DOMAIN)
         slope = {s: _slope(line.index.to_numpy(float), line) for s, line in table.iterrows()}
-        yield f"D-Test-ID: slope on the dimension, {kind} head", pd.Series(slope, dtype=float)
+        yield f"D-Test-ID: slope on the dimension, {kind} head", pd.Series(slope, dtype=float), DOMAIN
 
 
 def temperatures_converge(e: Evidence) -> Differences:
@@ -186,11 +192,11 @@ def weight_outside(e: Evidence) -> Differences:
         yield label, pd.Series(changes[:, 0] / 2 - changes[:, 1])
 
 
-def gradient_changes(seed: int, tau_alpha: float, tau_beta: float, n: int = 64) -> tuple[float, float]:
+def gradient_changes(seed: int, tau_alpha: float, tau_beta: float) -> tuple[float, float]:
     """How much the temperature and a weight outside change the gradient, for random unit embeddings and weights:
     the mean of |log(changed / plain gradient)| over negatives, each counted by its share of the plain gradient.
     """
-    generator = torch.Generator().manual_seed(seed)
+    generator, n = torch.Generator().manual_seed(seed), 64
     z, other = (losses.directions(torch.randn(n, 16, generator=generator, dtype=torch.float64)) for _ in range(2))
     w, s = torch.rand(n, n, generator=generator, dtype=torch.float64), z @ other.T
     off = ~torch.eye(n, dtype=torch.bool)
@@ -212,10 +218,10 @@ def short_of_the_best(e: Evidence) -> Differences:
     standard = _shortfall(e, "standard")
     for method in ("same_domain", "mmd", "dann", *PROPOSED):
         label = f"Test-OOD: how far the selection falls short, {title(method)} more than {title('standard')}"
-        yield label, difference(_shortfall(e, method), standard)
+        yield label, difference(_shortfall(e, method), standard), OOD, method, "standard"
 
 
 def holds_with_spread(e: Evidence) -> Differences:
     """How Test-ID changes from sigma 25 to 150, beside each baseline."""
     change = {m: difference(e.of(m, ID, sigma=150.0), e.of(m, ID, sigma=25.0)) for m in (*PROPOSED, *BASELINES)}
-    yield from beside_each(change, "Test-ID at sigma 150 minus at 25")
+    yield from beside_each(change, ID, " at sigma 150 minus at 25")

@@ -1,10 +1,10 @@
 """Every table and figure as a named list of runs.
 
 An experiment says which runs it needs and trains nothing. Tables share runs by sharing keys: a run is trained once for all of
-them. Each comes in three presets: `smoke` (seconds, shows that everything works and nothing else), `laptop` (short runs of a
-part) and `paper` (full runs: the paper's grid, or what stands beside it).
+them. Most come in three presets: `smoke` (seconds, shows that everything works and nothing else), `laptop` (short runs of a
+part) and `paper` (full runs: the paper's grid, or what stands beside it); `fresh`, `dropout_fresh` and `left_open` only in `paper`.
 
-Runs of *frozen selections* (`fresh`, `choices`, `dropout_fresh`) exist once `selection.freeze` has written it.
+In `paper`, the runs of `fresh`, `choices` and `dropout_fresh` exist once `selection.freeze` has written their selections.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ PROPOSED = ("dw_negatives", "dw_pairs")
 PAPER_SELECTS = {"dw_negatives": {"tau_alpha": 0.075, "tau_beta": 0.5}, "dw_pairs": {"tau_alpha": 0.175, "tau_beta": 1.0}}
 BASELINES = ("standard", "same_domain", "mmd", "dann")
 ORACLE = "color_jitter"
+HEAD_SIZES = (4, 8, 16)  # dimensions of projector heads
 ID, OOD, DOMAIN = "test_id", "test_ood", "d_test_id"
 SHORT = {OOD: "Test-OOD", ID: "Test-ID", DOMAIN: "D-Test-ID", "validation": "Validation"}  # accuracies, as tables call them
 FIRST_FRESH_SEED, FRESH_SEEDS, FEWER_FRESH_SEEDS = 1100, 50, 10  # at sigma 50, and at the other spreads
 MAX_SEEDS = 100  # of a grid; more are a slip of the keyboard
 
 
-def title(method: str) -> str:
-    """A method's name in tables and figures."""
-    return ALL_METHODS[method].title
+def title(method: str, short: bool = False) -> str:
+    """A method's name in tables and figures; `short`: where "Negatives" and "Pairs" are enough."""
+    return ALL_METHODS[method].title.removeprefix("Domain-Weighted " * short)
 
 
 def percent(share: float) -> str:
@@ -103,7 +104,7 @@ def both_discriminators(preset: str) -> list[Setting]:
 
 def heads(preset: str) -> list[Setting]:
     """Standard contrastive learning without a projector head and with each kind and dimension, at sigma 25."""
-    dimensions = {"smoke": (8,), "laptop": (4, 16)}.get(preset, (4, 8, 16))
+    dimensions = {"smoke": (8,), "laptop": (4, 16)}.get(preset, HEAD_SIZES)
     taus = TAU_ALPHAS if preset == "paper" else (0.1,)
     kinds = [{"projector": kind, "projector_dim": k} for kind in ("linear", "mlp") for k in dimensions]
     return [{"method": "standard", "sigma": 25.0, "tau_alpha": tau, **kind} for kind in ({}, *kinds) for tau in taus]
@@ -114,7 +115,7 @@ FOLLOWED: Setting = {"method": "dw_pairs", "sigma": SIGMA, "tau_alpha": 0.125, "
 
 
 def wants_trace(run: Run) -> bool:
-    """Whether a run's temperatures are recorded: of those that the paper follows, on the grid's seeds, at our rate of dropout."""
+    """Whether a run leaves a trace of its temperatures: if the paper follows it, on the grid's seeds, at our rate of dropout."""
     followed = run == Run(**FOLLOWED, seed=run.seed, protocol=run.protocol)
     return followed and run.seed < FIRST_FRESH_SEED and run.protocol.dropout == Protocol().dropout
 
@@ -294,13 +295,13 @@ class Experiment:
             raise ValueError(f"the runs of {self.name} are fixed: tau_alpha cannot be changed in preset {preset}.")
         if sigma is not None:
             usual, settings = settings, []
-            for spread in listed_numbers(sigma):
+            for spread in listed_numbers("sigma", sigma):
                 there = [setting for setting in usual if setting["sigma"] == spread]
                 if fixed and not there:
                     raise ValueError(f"the runs of {self.name} are fixed, and none is at sigma {spread:g} in preset {preset}.")
                 settings += there or [{**setting, "sigma": spread} for setting in usual]
         if tau_alpha is not None:
-            taus = listed_numbers(tau_alpha)
+            taus = listed_numbers("tau_alpha", tau_alpha)
             settings = [{**setting, "tau_alpha": tau} for setting in settings for tau in taus]
         runs: list[Run] = []
         for setting in settings:
@@ -316,27 +317,28 @@ class Experiment:
         if not isinstance(methods, Iterable):
             raise ValueError(f"methods must be names with commas between them, got {methods!r}.")
         names = [m.strip() for m in methods.split(",")] if isinstance(methods, str) else list(methods)
-        for name in [name for name in names if name not in self.methods]:
-            it = f"no method {name!r}{closest(name, self.methods)} in {self.name}"
+        unknown = [name for name in names if name not in self.methods]
+        if unknown and self.methods:  # there are none before a selection is frozen
+            it = f"no method {unknown[0]!r}{closest(unknown[0], self.methods)} in {self.name}"
             raise ValueError(f"{it}: its methods are {', '.join(self.methods)}.")
         if not names:
             raise ValueError("methods must name at least one method.")
         return {*names}
 
 
-def listed_numbers(value: Any) -> list[Any]:
+def listed_numbers(name: str, value: Any) -> list[Any]:
     """A number, a sequence of numbers, or a string of numbers with commas, as a list.
 
     Raises:
-        ValueError: for anything else, or nothing at all.
+        ValueError: naming what was given, for anything else or nothing at all.
     """
     values = value.split(",") if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [value]
     try:
         numbers = [one if isinstance(one, Real) else float(one) for one in values]
     except (TypeError, ValueError):
-        raise ValueError(f"expected numbers with commas between them, got {value!r}.") from None
+        raise ValueError(f"{name} must be numbers with commas between them, got {value!r}.") from None
     if not numbers:
-        raise ValueError("expected at least one number.")
+        raise ValueError(f"{name} must be at least one number.")
     return numbers
 
 

@@ -26,7 +26,7 @@ from dtcl_core.methods import ALL_METHODS, METHODS
 from dtcl_core.traces import Trace
 
 from .compare import Interval, accuracy, by_seed
-from .experiments import FOLLOWED, title
+from .experiments import FOLLOWED, HEAD_SIZES, title
 from .reported import SIGMA
 from .style import GRAY, INK, METRIC_TITLES, PAIRS, PALE, SELECTED, WIDTH, Look, handle, look, method_handles, n_said
 
@@ -98,15 +98,9 @@ def _legend(figure: Figure, handles: list[Any], counts: Iterable[float], said: s
     legend.get_title().set_multialignment("center")
 
 
-def _dodged(count: int, width: float = 0.7) -> np.ndarray:
-    """Places of `count` things beside each other within a category."""
-    return (np.arange(count) - (count - 1) / 2) * width / max(count, 1)
-
-
-def _stripes(axis: Axes, count: int, along: str = "x") -> None:
-    """Every second of `count` categories on a light ground, so that dodged points are seen to belong together."""
-    for place in range(0, count, 2):
-        (axis.axvspan if along == "x" else axis.axhspan)(place - 0.5, place + 0.5, color="0.955", linewidth=0, zorder=-2)
+def _dodged(count: int) -> np.ndarray:
+    """Places of `count` things beside each other within three quarters of a category."""
+    return (np.arange(count) - (count - 1) / 2) * 0.75 / max(count, 1)
 
 
 def _columns(names: Sequence[str], metrics: Sequence[str], height: float) -> tuple[Figure, Sequence[Axes]]:
@@ -171,7 +165,7 @@ def along_sigma(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequence[st
         found = {key: accuracy(by_seed(part, metric)) for key, part in rows.groupby(["method", "sigma"])}
         counts += [interval.n for interval in found.values()]
         axis.set_ylim(*_limits([*(i.mean for i in found.values()), *paper.value], found.values()))
-        for method, shift in zip(order, _dodged(len(order), 0.78)):
+        for method, shift in zip(order, _dodged(len(order))):
             style, dash = look(method), "--" if ALL_METHODS[method].oracle else "-"
             line = {x + shift: found.get((method, s), Interval(np.nan, np.nan, np.nan, 0)) for x, s in enumerate(spreads)}
             axis.plot(list(line), [i.mean for i in line.values()], dash, color=style.color, linewidth=0.7, alpha=0.6)
@@ -180,7 +174,8 @@ def along_sigma(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequence[st
             told = paper[paper.method == method]
             axis.plot([spreads.index(s) + shift for s in told.sigma], told.value, markeredgecolor=style.color, **REPORTED)
         _chance(axis, "y")
-        _stripes(axis, len(spreads))
+        for place in range(0, len(spreads), 2):  # a light ground, so that dodged points are seen to belong together
+            axis.axvspan(place - 0.5, place + 0.5, color="0.955", linewidth=0, zorder=-2)
         axis.set_title(METRIC_TITLES[metric], loc="left")
         axis.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 5, 10]))
         axis.grid(axis="x", visible=False)
@@ -204,7 +199,7 @@ def heads(rows: pd.DataFrame, metrics: Sequence[str]) -> Figure:
     Args:
         rows: of selected configurations: projector (missing without a head), projector_dim, seed and each metric.
     """
-    dims = sorted({int(d) for d in rows.projector_dim.dropna()}) or [4, 8, 16]
+    dims = sorted({int(d) for d in rows.projector_dim.dropna()}) or HEAD_SIZES
     figure, axes = plt.subplots(1, len(metrics), figsize=(WIDTH, 2.7), layout="constrained", squeeze=False)
     counts: list[int] = []
     for axis, metric in zip(axes[0], metrics):
@@ -239,7 +234,7 @@ def heads_by_temperature(rows: pd.DataFrame, metric: str) -> Figure:
         rows: as for `heads`, of every tau_alpha.
     """
     taus = sorted(rows.tau_alpha.unique()) or list(TAU_ALPHAS)
-    dims = sorted({int(d) for d in rows.projector_dim.dropna()}) or [4, 8, 16]
+    dims = sorted({int(d) for d in rows.projector_dim.dropna()}) or HEAD_SIZES
     figure, axes = plt.subplots(len(HEADS), 1, figsize=(WIDTH, 4.9), sharex=True, sharey=True, layout="constrained")
     by_cell = {key: accuracy(by_seed(part, metric)) for key, part in rows.groupby(["projector", "projector_dim", "tau_alpha"])}
     bare = {tau: accuracy(by_seed(part, metric)) for tau, part in rows[rows.projector.isna()].groupby("tau_alpha")}
@@ -294,31 +289,6 @@ def scatter(runs: pd.DataFrame, means: pd.DataFrame, chosen: pd.DataFrame, metri
     keys = [handle("a configuration", "0.42", markersize=3.2), handle("selected by validation", SELECTED)]
     keys += [handle("one of its runs", "0.8", markersize=1.8), handle("mean of configurations", "black", "", linestyle="-")]
     _legend(figure, keys, means.n, of=" of a configuration")
-    return figure
-
-
-def changes(lines: pd.DataFrame, metrics: Sequence[str]) -> Figure:
-    """What single changes move: changes down, one panel per metric, a method's mean difference with its interval, a line at zero.
-
-    Args:
-        lines: change, method, metric (of `metrics`), mean, low, high, n: differences; low and high are missing where n is 1.
-    """
-    names, order = list(dict.fromkeys(lines.change)), _present(lines.method)
-    figure, axes = _columns([fill(name, 17) for name in names], metrics, 1.3 + (0.14 * len(order) + 0.22) * max(len(names), 1))
-    for axis, metric in zip(axes, metrics):
-        mine = lines[lines.metric == metric]
-        found = [Interval(line.mean, line.low, line.high, line.n) for line in mine.itertuples()]
-        axis.set_xlim(*(_limits([0.0, *mine["mean"]], found, 0.02) if found else (-0.1, 0.1)))
-        shift = dict(zip(order, _dodged(len(order), 0.72)))
-        for line, interval in zip(mine.itertuples(), found):
-            _bar(axis, interval, names.index(line.change) + shift[line.method], look(line.method))
-        axis.axvline(0, color=INK, linewidth=0.8, zorder=0)
-        axis.xaxis.set_major_formatter(lambda value, _: f"{value:+.2f}".replace("-", "−") if abs(value) > 1e-9 else "0")
-        axis.xaxis.set_major_locator(MaxNLocator(3))
-        _stripes(axis, len(names), "y")
-        if not found:
-            _not_yet(axis)
-    _legend(figure, method_handles(order), lines.n, "difference that a change makes: mean with 95 % interval, ")
     return figure
 
 

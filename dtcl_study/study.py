@@ -162,11 +162,16 @@ def rows_of_complete_seeds(runs: Sequence[Run], frame: pd.DataFrame) -> pd.DataF
     return frame[frame.key.isin(keep)].reset_index(drop=True)
 
 
+def apart(one: pd.DataFrame, other: pd.DataFrame) -> bool:
+    """Whether no kind of processor (its name and instructions) trained runs of both."""
+    return {*zip(one.device_name, one.instructions)}.isdisjoint(zip(other.device_name, other.instructions))
+
+
 def under_changes(base: pd.DataFrame, study: Study, methods: Sequence[str]) -> dict[str, pd.DataFrame]:
     """By change the rows of some methods on the seeds of a study of `choices`, at 1 % of labels, once all its runs are there.
 
-    `base` are rows of the same configurations under the protocol as it is. They are found under "as taken", and where a change
-    leaves a method as it is.
+    `base` are rows of the same configurations under the protocol as it is. They are the entry "as taken", and stand in for each
+    method that a change does not touch.
     """
     rows = study.frame[study.frame.label_fraction == selection.FRACTION]
     base = base[base.seed.isin({run.seed for run in study.runs}) & (base.label_fraction == selection.FRACTION)]

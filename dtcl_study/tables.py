@@ -144,7 +144,7 @@ class Twin:
                 told, ours = self.reported.get((i, j)), self.measured[i, j]
                 above[reported_name] = "–" if told is None else f"{told:.3f}"
                 below[measured_name] = f"{ours.mean:.3f}" if ours.n else "–"
-                ends = [f"{ours.low:.3f}–{ours.high:.3f}"] * (ours.n > 1) + [f"n {ours.n}"] * (self.mixed and ours.n > 0)
+                ends = [ours.ends] * (ours.n > 1) + [f"n {ours.n}"] * (self.mixed and ours.n > 0)
                 small |= {(len(records) + (not beside), measured_name): ", ".join(ends)} if ends else {}
             records += [above] if beside else [above, below]
         return Table(pd.DataFrame(records), self.said, marked, small)

@@ -67,7 +67,7 @@ def test_a_shard_without_a_row_is_refused(store):
 def test_an_empty_store_gives_an_empty_frame(store):
     store.path.mkdir(exist_ok=True)
     assert results.load(store.path).empty and list(results.load(store.path).columns) == list(results.COLUMNS)
-    with pytest.raises(ValueError, match="elsewhere is no folder"):
+    with pytest.raises(ValueError, match="elsewhere is no folder of results"):
         results.load(store.path / "elsewhere")
 
 

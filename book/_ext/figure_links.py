@@ -1,6 +1,6 @@
 """A Sphinx extension: under each figure that a chapter draws from rows, where it comes from and how to make it again.
 
-Links: to the cell that draws it, to the page's rows as a table (CSV, written when the book is built), and to the chapter's commands. Buttons
+A chapter without figures has a link to its rows where it says how to run it again. Links: to the cell that draws it, to the page's rows as a table (CSV, written when the book is built), and to the chapter's commands. Buttons
 that open a chapter elsewhere need the repository's address, so without one there are none.
 """
 
@@ -22,21 +22,28 @@ def is_figure(node):
     return isinstance(node, nodes.container) and "cell_output" in node["classes"] and any(node.findall(nodes.image))
 
 
+def linked(*links):
+    """A line of links, each a text and an address."""
+    line = nodes.paragraph(classes=["dtcl-source"])
+    for place, (text, address) in enumerate(links):
+        line += [nodes.Text(" · ")] * bool(place) + [nodes.reference("", text, refuri=address, internal=True)]
+    return line
+
+
 def add_links(app, doctree, docname):
     if app.builder.format != "html" or docname not in EXPERIMENTS_OF:
         return
-    commands = any(COMMANDS in node["ids"] for node in doctree.findall(nodes.section))
-    for number, output in enumerate(list(doctree.findall(is_figure))):
+    data = ("data (CSV)", f"{FOLDER}/{docname}.csv")
+    commands = [node for node in doctree.findall(nodes.section) if COMMANDS in node["ids"]]
+    drawn = list(doctree.findall(is_figure))
+    for number, output in enumerate(drawn):
         cell = output.parent
         while "cell" not in cell["classes"]:  # a hidden output has a node of its own around it
             cell = cell.parent
         cell["ids"].append(f"figure-{number}")
-        links = [("code", f"#figure-{number}"), ("data (CSV)", f"{FOLDER}/{docname}.csv")]
-        links += [("rerun", f"#{COMMANDS}")] if commands else []
-        line = nodes.paragraph(classes=["dtcl-source"])
-        for place, (text, address) in enumerate(links):
-            line += [nodes.Text(" · ")] * bool(place) + [nodes.reference("", text, refuri=address, internal=True)]
-        output += line
+        output += linked(("code", f"#figure-{number}"), data, *[("rerun", f"#{COMMANDS}")] * bool(commands))
+    if commands and not drawn:
+        commands[0] += linked(data)
 
 
 def write_rows(app, error):

@@ -122,7 +122,7 @@ def what_runs(stacks: Sequence[Sequence[Run]], device: torch.device, precision: 
 
 
 class Pace(NamedTuple):
-    """How long training took in stored rows: seconds an image and run, those times threads, and which rows say so."""
+    """What one image costs in one run by stored rows: median seconds, the same times threads, and which rows say so, in words."""
 
     seconds: float | None
     core_seconds: float | None
@@ -130,7 +130,7 @@ class Pace(NamedTuple):
 
 
 def pace_of(rows: Iterable[dict[str, Any]], device: torch.device) -> Pace:
-    """Median time that an image took a run on a kind of device.
+    """The `Pace` that stored rows have on a kind of device.
 
     Rows of the same processor, threads and path (trunk or PyTorch's operators, and precision) as training here would have
     decide; if there are none, all rows of that kind of device do. The times are None if no row tells.

@@ -45,7 +45,7 @@ REPORTED_BY = {  # a number that a chapter shows although nothing was run; the o
     "global_vs_batch": "0.524",
 }  # fmt: skip
 FIGURES = {  # chapters whose page has figures even without rows, and how many at least
-    "main_table": 1, "sigma_ablation": 1, "temperature": 6, "model_selection": 1, "projector_head": 4, "choices": 1, "why": 1,
+    "main_table": 1, "sigma_ablation": 1, "temperature": 6, "model_selection": 1, "projector_head": 4, "why": 1,
     "method": 1, "data": 2,
 }  # fmt: skip
 assert EXPERIMENTS, "no experiment chapter was found"
@@ -373,7 +373,7 @@ def test_other_chapters_take_other_parameters(path, tmp_path, monkeypatch):
     ("chapter", "parameters", "message"),
     [
         ("main_table", {"label_fraction": 0.5}, "label_fraction must be one of 0.01, 0.1, 1.0, got 0.5"),
-        ("data", {"sigmas": "0,x"}, "sigmas: expected numbers"),
+        ("data", {"sigmas": "0,x"}, "sigmas must be numbers"),
         ("main_table", {"sigma": "0,50"}, "sigma must be a number >= 0, got '0,50'"),
         ("data", {"seed": "a"}, "seed must be an integer >= 0, got 'a'"),
         ("speed", {"device": "tpu"}, "device must be one of 'cpu', 'cuda', got 'tpu'"),

@@ -101,7 +101,7 @@ def test_pages_load_nothing_from_elsewhere(book):
         assert not [src for src in Links(path.read_text()).loaded if re.match(r"(https?:)?//", src)], path.name
 
 
-@pytest.mark.parametrize("name", ["main_table", "choices", "temperature"])  # one of them folds its figure away
+@pytest.mark.parametrize("name", ["main_table", "temperature"])
 def test_a_figure_says_where_it_comes_from(book, name):
     page = (book / f"{name}.html").read_text()
     lines = re.findall(r'<p class="dtcl-source">(.*?)</p>', page, flags=re.DOTALL)
@@ -115,6 +115,12 @@ def test_a_figure_says_where_it_comes_from(book, name):
     shown = [name, "fresh"] if name != "temperature" else [name]
     assert set(rows.key) == {key for experiment in shown for key in Study(experiment, "paper", quiet=True).frame.key}
     assert len(rows) == rows.key.nunique() * rows.label_fraction.nunique()
+
+
+def test_a_page_without_figures_has_its_rows_too(book):
+    page = (book / "choices.html").read_text()
+    (line,) = re.findall(r'<p class="dtcl-source">(.*?)</p>', page, flags=re.DOTALL)
+    assert re.findall('href="([^"]+)"', line) == ["rows/choices.csv"] and (book / "rows/choices.csv").is_file()
 
 
 class Tab:

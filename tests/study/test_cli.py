@@ -108,7 +108,7 @@ def test_a_name_that_is_almost_right_is_offered(arguments, meant, capsys):
         (["--sigma=-5"], "sigma must be a number >= 0, got -5"),
         (["--methods=simclr"], "no method 'simclr' in main_table"),
         (["--tau-alpha=0"], "tau_alpha must be a number > 0, got 0"),
-        (["--tau-alpha=low"], "expected numbers with commas"),
+        (["--tau-alpha=low"], "tau_alpha must be numbers with commas"),
         (["--seeds=0"], "seeds must be an integer >= 1 and <= 100, got 0"),
         (["--epochs=0"], "epochs must be an integer >= 1, got 0"),
         (["--device=tpu"], "device must be auto, cpu or cuda, got 'tpu'"),

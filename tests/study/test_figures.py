@@ -39,15 +39,6 @@ ROWS, SIGMA = crossed(method=METHODS), crossed(method=METHODS, sigma=SIGMAS)
 CELLS = crossed(1, method=["dw_pairs"], tau_alpha=TAU_ALPHAS, tau_beta=TAU_BETAS)
 HEADS = pd.concat([crossed(projector=[None], projector_dim=[np.nan], tau_alpha=TAU_ALPHAS),
                    crossed(projector=["linear", "mlp"], projector_dim=[4.0, 8.0, 16.0], tau_alpha=TAU_ALPHAS)])  # fmt: skip
-CHANGES = crossed(
-    1,
-    change=["discriminator fitted on views in training mode"] * 3 + ["crops from 0.2"],
-    method=["standard", "dw_pairs"],
-    metric=M,
-)
-CHANGES = CHANGES.drop_duplicates(["change", "method", "metric"]).assign(
-    n=3, mean=lambda f: f.test_ood - 0.8, low=-0.3, high=0.25
-)
 TOLD, GRIDS = reported.load("table_9_global_vs_batch").query("discriminator == 'global'"), reported.temperature_tables()
 TRACE = Trace("a", np.ones(40), 0.05, 0.2, np.ones((40, 2, BINS), dtype=np.int64))
 POINTS = pd.DataFrame(
@@ -59,14 +50,13 @@ DRAW = {  # what each function is given: rows, and none where a page draws witho
     "heads": ((HEADS[HEADS.tau_alpha == 0.1], M), (NONE, M)),
     "heads_by_temperature": ((HEADS, "test_id"), (NONE, "test_id")),
     "scatter": ((ROWS, ROWS, ROWS[ROWS.seed == 0], M), (NONE, NONE, NONE, M)),
-    "changes": ((CHANGES, M), (NONE, M)),
     "maps": ((CELLS.assign(n=3), CELLS[5:6], GRIDS, "dw_pairs", "test_ood"), (NONE, NONE, GRIDS, "dw_pairs", "test_ood")),
     "temperature_lines": ((TRACE, 0.125, 3),),
     "temperature_ridges": ((TRACE, 0.125, 3),),
     "embeddings": ((dict.fromkeys(METHODS, (POINTS, 0.4)),),),
     "idea": ((),),
 }
-COUNTED = list(DRAW)[:9]  # those that draw means, and say of how many seeds
+COUNTED = list(DRAW)[:8]  # those that draw means, and say of how many seeds
 
 
 @pytest.mark.filterwarnings("error", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
@@ -105,12 +95,17 @@ def test_comparison_shows_means_intervals_seeds_and_reported_values():
 
 
 def test_an_interval_that_leaves_the_panel_has_an_arrow():
-    lines = pd.DataFrame([("a", "mmd", "test_id", 0.0, -0.5, 0.01, 2), ("b", "mmd", "test_id", 0.02, 0.01, 0.03, 9)],
-                         columns=["change", "method", "metric", "mean", "low", "high", "n"])  # fmt: skip
-    (axis,) = figures.changes(lines, ["test_id"]).axes
+    values = {"dann": (0.70, 0.78), "mmd": (0.79, 0.80, 0.80, 0.81)}  # the interval of two seeds reaches from 0.232 past 1
+    rows = pd.DataFrame(
+        [(m, seed, v) for m, each in values.items() for seed, v in enumerate(each)], columns=["method", "seed", "test_id"]
+    )
+    (axis,) = figures.compare_methods(rows, reported.main_comparison()[:0], ["test_id"]).axes
     arrows = [(line.get_marker(), line.get_xdata()[0], line.get_ydata()[0]) for line in axis.lines if line.get_marker() in "<>"]
-    assert arrows == [("<", axis.get_xlim()[0], 0)] and "an arrow" in axis.figure.legends[0].get_title().get_text()
-    assert [(0.01, 1), (0.03, 1)] in drawn(axis, style.look("mmd").color)
+    dann, mmd = map([method for method in METHODS if method in values].index, ("dann", "mmd"))
+    assert arrows == [(mark, end, dann) for mark, end in zip("<>", axis.get_xlim())]
+    assert "an arrow" in axis.figure.legends[0].get_title().get_text()
+    interval = accuracy(values["mmd"])
+    assert [(interval.low, mmd), (interval.high, mmd)] in drawn(axis, style.look("mmd").color)
 
 
 def test_sigma_is_in_categories_with_methods_beside_each_other():
