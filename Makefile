@@ -12,9 +12,8 @@ export PIP_RESUME_RETRIES ?= 10
 # Tests start a hundred processes: the project's modules are compiled for the first of them only.
 export PYTHONDONTWRITEBYTECODE :=
 
-# What needs no notebook or book; run by `make test-library` on other versions of Python and PyTorch.
-NOT_LIBRARY := book study test_package.py
-LIBRARY := tests $(NOT_LIBRARY:%=--ignore=tests/%)
+# What needs no notebook, book or checkout; run by `make test-library` on other versions of Python and PyTorch.
+LIBRARY := tests $(addprefix --ignore=tests/,book study project)
 
 .PHONY: book serve test test-library coverage faults fuzz notebooks archive clean
 
@@ -53,8 +52,10 @@ test-library:  ## the wheel alone in an empty environment, then its tests: make 
 	cd /tmp && DTCL_RESULTS=$(CURDIR)/dist $(CURDIR)/$(VENV)-library/bin/python -I -m dtcl_study run main_table --seeds 1
 	$(VENV)-library/bin/python -m pip install --quiet torchvision==$(TORCHVISION) pytest pytest-xdist hypothesis \
 		scikit-learn pytorch-metric-learning
-	cp -r tests $(VENV)-library/  # away from the checkout, so that it is the wheel that is tested
-	cd $(VENV)-library && DTCL_RESULTS=$(CURDIR)/results OMP_NUM_THREADS=1 bin/python -m pytest -o addopts="--doctest-modules --doctest-ignore-import-errors" -n auto --dist loadfile -q $(LIBRARY) --pyargs dtcl_core
+	set -e; away=$$(mktemp -d); trap 'rm -rf "$$away"' EXIT; cp -r tests benchmarks pyproject.toml $$away; cd $$away; library=$(CURDIR)/$(VENV)-library; \
+		$$library/bin/python -c "import dtcl_core; assert dtcl_core.__file__.startswith('$$library'), dtcl_core.__file__"; \
+		DTCL_RESULTS=$(CURDIR)/results OMP_NUM_THREADS=1 $$library/bin/python -m pytest -o addopts="--doctest-modules \
+		--doctest-ignore-import-errors" -n auto --dist loadfile -q $(LIBRARY) --pyargs dtcl_core
 
 coverage: $(READY)  ## what share of the library's lines the tests reach, and which they do not; needs the extra `dev`
 	$(VENV)/bin/python -m pip install --quiet $(addprefix -c ,$(CONSTRAINTS)) -e ".[dev]"

@@ -136,12 +136,12 @@ def adjust_brightness(images: torch.Tensor, factor: torch.Tensor) -> torch.Tenso
 
 
 def adjust_contrast(images: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    """Blend each image [..., 3, H, W] with its mean gray value, by factor [...]; this lifts a black background."""
+    """Blend each image [..., 3, H, W] with its mean gray value by factor [...], cut to [0, 1]; this lifts a black background."""
     return _blend(images, luma(images).mean((-1, -2, -3), keepdim=True), factor)
 
 
 def adjust_saturation(images: torch.Tensor, factor: torch.Tensor) -> torch.Tensor:
-    """Blend images [..., 3, H, W] with their gray versions, by factor [...]."""
+    """Blend images [..., 3, H, W] with their gray versions, by factor [...], and cut them to [0, 1]."""
     return _blend(images, luma(images), factor)
 
 

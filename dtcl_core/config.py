@@ -45,7 +45,7 @@ def choice(*accepted: Any, **metadata: Any) -> Any:
 def number(
     default: Any, low: float = 0.0, high: float = math.inf, above: bool = False, integer: bool = False, **metadata: Any
 ) -> Any:
-    """A field that takes a number in [low, high] (in (low, high] if `above`), and None if that is the default; only whole numbers if the default is an int."""
+    """A field for a number >= low (> if `above`) and <= high; an integer if `integer` or an int default; or a None default."""
     spec: dict[str, Any] = {"low": low, "high": high, "above": above, "integer": integer or isinstance(default, int)}
     optional = default is None
     check = lambda name, value: None if optional and value is None else checked_number(name, value, **spec)
@@ -103,7 +103,7 @@ class Protocol(Checked):
     training and Test-ID images alternate between the domains, which balances them exactly; a digit keeps its colour throughout; MMD is squared, in
     its biased estimate, with a sum of Gaussian kernels; the adversary of DANN is linear, starts at zero and takes a step of
     its own Adam with each of the encoder's, at a learning rate that decays alike; Adam and batch norm keep PyTorch's other
-    defaults; one coin decides all four operations of colour jitter for a view, whose order is drawn for each image.
+    defaults; for each view one coin decides whether colour jitter applies its four operations, in an order drawn for each image.
 
     Raises:
         ValueError: for a value that a field does not take; the message names the field and what it accepts.
@@ -185,8 +185,8 @@ class Protocol(Checked):
     posterior_view: str = choice("negative_view", "anchor_view")
     # No gradient flows through w_ij: that of the paper's appendix B has no such term.
     weight_gradient: bool = choice(False, True)
-    # open, chosen by the rule from 0.05 and 0.01, and it matters: in more than half of the paper's grid, selected cells
-    # included, Eq. 3 is not positive for pairs that the discriminator is sure of, and then this is their temperature.
+    # open, chosen by the rule from 0.05 and 0.01, and it matters: in more than half of the paper's grid, and where the paper selects,
+    # Eq. 3 gives no positive temperature to pairs of which the discriminator is sure. They get this one.
     tau_min: float = number(0.05, above=True)
 
     # --- probes: they look at a trained encoder and change nothing of it --------------------------------------------
@@ -259,7 +259,7 @@ class Run(Checked):
         tau_beta: how strongly w_ij moves the temperature, >= 0; domain-weighted methods only.
         lambda_: strength, >= 0, for the methods that use it, such as MMD and DANN.
         sigma: standard deviation of the colours in a domain, >= 0.
-        seed: seed of data and initial weights, an integer >= 0.
+        seed: of everything random: data, initial weights, batch order, views, dropout and label subsets; an integer >= 0.
         discriminator: "global" (default) or "batch", for methods that use one; None for others.
         projector, projector_dim: None, "linear" or "mlp", and the projector's output dimension.
         protocol: what the study holds fixed.

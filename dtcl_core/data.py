@@ -82,7 +82,7 @@ def load_digits(digits: tuple[int, ...], root: str | None = None, download: bool
 
 
 def domain_color(domain: str | Sequence[float]) -> tuple[float, float, float]:
-    """Mean colour of a domain, given as a name in `COLORS` or an RGB triple in 0..255; raises ValueError for anything else."""
+    """Mean colour of a domain, given as a name in `COLORS` or an RGB triple in 0..255; ValueError for other names or numbers."""
     if isinstance(domain, str):
         if domain not in COLORS:
             raise ValueError(f"unknown domain {domain!r}: known are {', '.join(COLORS)}, or an RGB triple in 0..255.")
@@ -119,7 +119,7 @@ class ColoredDigits:
         root, download: folder of torchvision's copy of MNIST, and whether to download it; needed for digits other than 3 and 5.
 
     Raises:
-        ValueError: for a negative sigma or seed, unknown domains or digits, or sizes larger than the data.
+        ValueError: for a negative sigma or seed, unknown domains, digits or clipping, or sizes that do not fit the data.
     """
 
     def __init__(

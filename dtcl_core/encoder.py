@@ -1,11 +1,11 @@
 """The paper's encoder as a stack: R networks of one shape train side by side and share no parameters.
 
-A network is three blocks of convolution, batch norm, dropout and ReLU, then one linear layer. The stack computes all convolutions of a
-block as one with R groups, its batch norms as one over R x channels (exactly one batch norm for each run), and the linear layers as one
-batched matrix product. Runs that see the same images share the input of the first convolution.
+A network is blocks (three by default) of convolution, batch norm, dropout and ReLU, then one linear layer. In the first block,
+runs that see the same images share one dense convolution. In the others, the convolutions are one with R groups. The batch norms
+are one over R x channels (exactly one batch norm for each run), and the linear layers are one batched matrix product.
 
-On CPUs with AVX-512 or AVX2 and on GPUs our own code computes the blocks (`trunk`). With PyTorch's operators, a CPU takes a large stack
-in *lanes*, a few runs at a time, because pixels of very many channels do not fit its caches.
+On CPUs with AVX-512 or AVX2 and on GPUs our own code computes the blocks, if it can (`trunk.supported`). With PyTorch's
+operators, a CPU takes a large stack in *lanes*, a few runs at a time, because pixels of very many channels do not fit its caches.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Encoder(nn.Module):
             counts: number of runs that see each stream, in order; they sum to R, or to the number of `runs`.
             masks: for each block the dropout ceilings of the streams, [B, side, side, channels] each: 0 drops a unit, infinity keeps it.
                 With a trunk, the bits of `Streams.dropout_masks`. None means no dropout.
-            runs: indices of the runs to compute; None means all. Running statistics are updated only for None.
+            runs: indices of the runs to compute; None means all. Running statistics are updated only for None, in training mode.
         """
         weight, bias = self._of(self.weight, runs), self._of(self.bias, runs)
         looks: Any = images  # with a trunk a sequence, without one no `Tinted`

@@ -4,10 +4,10 @@ The objective is scikit-learn's with C = 1 / l2. Biases are not penalised, and f
 
     sum_i -log p(y_i | x_i)  +  l2 / 2 |W|^2
 
-For l2 > 0 it is strictly convex in the parameters of `_Objective`, also if classes are separable or missing. A damped Newton method in
-float64 minimises it for all runs at once, or L-BFGS, whose cost is linear in classes and features. A converged run is frozen, and a step
-that does not lower a run's objective is refused for that run alone. So runs do not affect each other, and NaN embeddings give NaN weights
-without an error.
+For l2 > 0 it is strictly convex in the parameters of `_Objective`, also if classes are separable or missing. A damped Newton
+method in float64 minimises it for all runs at once. So does L-BFGS, at a cost linear in classes and features. Adam steps may
+replace them, and stop before the minimum. Both solvers freeze a converged run, and refuse a step that does not lower a run's
+objective, for that run alone. So runs do not affect each other, and NaN embeddings give NaN weights without an error.
 """
 
 from __future__ import annotations
@@ -137,8 +137,8 @@ def adam(objective: _Objective, theta: Tensor, steps: int, learning_rate: float)
 def lbfgs(x: Tensor, y: Tensor, num_classes: int, l2: float, counted: Tensor, watched: bool, history: int = 8) -> LogisticModel:
     """Minimise the same objective by L-BFGS in x's dtype; x [..., N, k], y [..., N], and `counted` [..., N] bool, the examples that count.
 
-    It stops when the mean gradient reaches rounding error, or unwatched (see `newton`) after `UNWATCHED_ITERATIONS` steps. Features are
-    centred first, which changes no posterior and saves steps. The curvature is learned from the last `history` steps, refused ones too.
+    It stops when no component of the mean gradient exceeds 0.3 sqrt(eps), or after `LBFGS_ITERATIONS` steps; unwatched (see
+    `newton`), after `UNWATCHED_ITERATIONS`. Centring saves steps. The last `history` steps, refused ones too, give the curvature.
     """
     share = counted.to(x.dtype)[..., None]
     count = share.sum(-2).clamp(min=1)[..., 0]

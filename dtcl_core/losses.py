@@ -44,7 +44,7 @@ def _per_run(value: float | Tensor, like: Tensor) -> Tensor:
 
 
 def directions(z: Tensor) -> Tensor:
-    """Embeddings z [..., N, k] scaled to unit length. An embedding of all zeros stays zero and gets no gradient.
+    """Embeddings z [..., N, k] scaled to unit length. One with all entries below 1e-12 in size becomes zero and gets no gradient.
 
     (`torch.nn.functional.normalize` gives it a gradient of 1e12, which ends training in half precision.)
     """
@@ -54,9 +54,9 @@ def directions(z: Tensor) -> Tensor:
 
 
 def cosine_similarity(z: Tensor, z_pos: Tensor) -> Tensor:
-    """Cosines [..., N, M] of every anchor z [..., N, k] with every z_pos [..., M, k], in float32 or better; TF32, if you allow it, rounds as half precision does.
+    """Cosines [..., N, M] of every anchor z [..., N, k] with every z_pos [..., M, k], in float32 or better.
 
-    Half precision would change a cosine by up to 0.003; at a temperature of 0.01 that changes a logit by 0.3.
+    Half precision would change a cosine by up to 0.003, and at temperature 0.01 a logit by 0.3. TF32, if allowed, rounds alike.
     """
     with torch.autocast(z.device.type, enabled=False):
         z, z_pos = (t.float() if t.dtype in (torch.float16, torch.bfloat16) else t for t in (z, z_pos))
@@ -84,7 +84,7 @@ def anchor_losses(
     """
     own = torch.eye(*similarity.shape[-2:], dtype=torch.bool, device=similarity.device) if positive is None else positive
     tau = _per_run(tau, similarity)
-    # s / anchor_tau = (s tau / anchor_tau) / tau: the formula at tau, of scaled similarities, and the loss scaled back.
+    # Similarities times tau / anchor_tau, divided by tau, are s / anchor_tau. The loss is then multiplied by anchor_tau / tau.
     if anchor_tau is not None:  # as if all had the one temperature
         each = anchor_losses(
             similarity * (tau / anchor_tau[..., None]),
@@ -161,7 +161,7 @@ def info_nce(
 
 
 def same_domain(domains: Tensor, other: Tensor | None = None) -> Tensor:
-    """[..., N, M] bool, whether the domains of a pair are equal; domains [..., N], other [..., M] (None: `domains`)."""
+    """[..., N, M] bool, whether domains [..., N] equal other [..., M] (None: `domains`); two unknown domains, -1, are equal."""
     other = domains if other is None else other
     return domains[..., :, None] == other[..., None, :]
 
@@ -173,7 +173,7 @@ def same_domain_info_nce(z: Tensor, z_pos: Tensor, domains: Tensor, tau: float |
 
     Args:
         z, z_pos: [..., N, k] embeddings of the two views.
-        domains: [..., N] domain of each example.
+        domains: [..., N] domain of each example, all of them known: two examples with -1 would share a domain.
         tau: temperature, > 0, a number or [...].
 
     Raises:
@@ -324,7 +324,7 @@ def domain_mmd(z: Tensor, domains: Tensor, num_domains: int, bandwidths: Sequenc
 
     Args:
         z: [..., N, k] embeddings.
-        domains: [..., N] domain of each, less than num_domains.
+        domains: [..., N] domain of each in 0 ... num_domains - 1; an example with any other number does not count.
         num_domains: N_D, the number of domains.
         bandwidths: see `mmd`.
         unbiased: leave out each example's similarity with itself (Gretton et al. 2012, Eq. 3). The mean over batches then does not

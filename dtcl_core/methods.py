@@ -23,10 +23,10 @@ from .discriminator import same_domain_probability
 class Batch:
     """What a method may use: one batch of R runs that share the method.
 
-    z and z_pos [R, N, k] are the embeddings of the two views, domains [R, N] their domains. For a method with a discriminator,
-    `posterior` [R, N, D] is that of z_pos and `anchor_posterior` that of z, without gradient (but for `Protocol.weight_gradient`). ``tau_alpha``, ``tau_beta`` and
-    ``lambda_`` are [R]: write ``tau_beta[:, None, None]`` beside pairs [R, N, N]. In training those that the method does not use are
-    0. adversary is the (weight, bias) of DANN's classifier. memory [R, N, 2] holds the two numbers that the method stores for each image.
+    z and z_pos [R, N, k] are the embeddings of two views, domains [R, N] their domains. Only a method with a discriminator has
+    `posterior` [R, N, D], of z_pos, and `anchor_posterior`, of z; they carry a gradient if `Protocol.weight_gradient` says so.
+    ``tau_alpha``, ``tau_beta`` and ``lambda_`` are [R] (``tau_beta[:, None, None]`` beside pairs [R, N, N]); in training 0 if not
+    used. adversary: (weight, bias) of DANN's classifier. memory [R, N, 2]: two numbers that the method stores for each image.
     """
 
     z: Tensor

@@ -75,9 +75,9 @@ class Stack:
     """A stack of runs in training.
 
     Args:
-        runs: different runs that share a protocol and a projector; the stack orders them by stream.
+        runs: one or more different runs that share protocol, projector and projector_dim; others raise ValueError.
         device: see `resolve_device`.
-        precision: "float32", "bfloat16" (convolutions only; the last layer, losses and solvers stay in float32) or "auto".
+        precision: "float32", "bfloat16" (convolutions only; last layer and losses float32, solvers float64) or "auto" (float32).
         record: whether to record temperatures; see `engine.recorder`.
         trunk: see `choose_trunk`.
         data: makes the data of a seed: `ColoredDigits`, or a class with its interface. A row does not name the data. Store
@@ -212,7 +212,7 @@ class Stack:
         return self.trunk is not None and is_accelerator(self.device) and p.drop_last and not fits and not anneals
 
     def step(self, number: int, posteriors: dict) -> Tensor:
-        """One training step: one batch of every stream, one update of every run. Returns the losses [R]."""
+        """One training step, after `streams.draw`: one batch of every stream, one update of every run. Returns losses [R]."""
         return self._step(self.streams.inputs(number, self.epoch), posteriors)
 
     def _step(self, inputs: Inputs, posteriors: dict) -> Tensor:
@@ -298,7 +298,7 @@ class Stack:
         """Continue from a checkpoint of the same runs; if another machine wrote it, `machine` names both.
 
         Raises:
-            ValueError: if it belongs to other runs, was written by other code or is incomplete; the stack is then unchanged.
+            ValueError: if it is damaged or incomplete, or of other runs, code or precision; the stack is then unchanged.
         """
         state = read_checkpoint(path, self.device)
         self._check(state)
@@ -354,8 +354,8 @@ def train(
         runs: different runs that share a protocol and a projector.
         device: "auto", "cpu", "cuda" or "cuda:N".
         precision, record, trunk, data: see `Stack`.
-        checkpoint: file to continue from if it exists, written between epochs, 15 s apart or more, when training stops and when it is done; it is
-            not deleted here. If it is damaged, or belongs to other runs or other code, a warning says so and training starts anew.
+        checkpoint: file to continue from if it exists; written between epochs (15 s apart or more), when training stops and at
+            the end; not deleted here. If damaged, or of other runs or code, training starts anew. This or a failed write warns.
         should_stop: called before every step; training stops when it returns True.
         on_restore: called if training continues from a checkpoint.
         on_epoch: called after every epoch.

@@ -1,7 +1,7 @@
 """What a run can record beside its row: its loss, and the temperatures of its negative pairs, by epoch.
 
-Every negative pair of every batch (of a symmetric loss, those of its first direction) is counted by `engine.recorder`, in `BINS` equal bins between the lowest and the highest
-temperature that Eq. 3 allows the run, pairs within a domain and across domains apart.
+`engine.recorder` counts the negative pairs of every batch in `BINS` equal bins between the lowest and the highest temperature
+that Eq. 3 allows the run. Pairs within and across domains are counted apart; of a symmetric loss, only the first direction.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Trace:
         return np.linspace(self.low, self.high, BINS + 1)
 
     def quantiles(self, at: Sequence[float], kind: str | None = None) -> np.ndarray:
-        """Quantiles [epochs, len(at)] of the temperatures of pairs of one of `KINDS`, or of all; linear within a bin.
+        """Quantiles [epochs, len(at)] of the temperatures of pairs; linear within a bin, and NaN in an epoch without such pairs.
 
         Args:
             at: shares of the pairs, in [0, 1].

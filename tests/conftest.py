@@ -91,7 +91,7 @@ def pytest_configure(config):
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def tiny() -> Protocol:
     """Small splits and networks: an epoch of three steps takes a fraction of a second."""
     return Protocol(split_sizes=(224, 40, 40, 40), batch_size=64, channels=(8, 8, 8), epochs=2, label_draws=3)

@@ -10,7 +10,7 @@ from dtcl_core.config import Protocol, Run
 from dtcl_core.encoder import Encoder
 
 
-def with_draws(run: Run, **changes) -> Run:
+def probed(run: Run, **changes) -> Run:
     return dataclasses.replace(run, protocol=dataclasses.replace(run.protocol, **changes))
 
 
@@ -31,7 +31,7 @@ def row_of(run: Run, entry: dict) -> dict:
 @pytest.mark.parametrize("changes", [{}, {"label_draws": 1}, {"domain_probe_data": "label_subset", "probe_l2": 2.0}], ids=str)
 def test_a_row_finds_its_network_however_it_is_probed(written, changes):
     runs, encoder, entry, folder = written
-    run = with_draws(runs[1], **changes)
+    run = probed(runs[1], **changes)
     found = encoder_files.read(row_of(run, {**entry, "place": 1}), folder)
     for name, value in found.state_dict().items():
         assert torch.equal(value[0], encoder.state_dict()[name][1])
@@ -48,5 +48,5 @@ def test_the_key_of_a_training_names_fixed_probes():
     """Those of the first files, whatever the defaults are by now."""
     probes = {"probe_features": "raw", "probe_l2": 1.0, "stratified_labels": False, "nested_labels": True}
     fixed = Run(protocol=Protocol(**probes, label_draws=20, domain_probe_data="train"))
-    other = with_draws(fixed, label_draws=3, domain_probe_data="label_subset", probe_features="l2")
+    other = probed(fixed, label_draws=3, domain_probe_data="label_subset", probe_features="l2")
     assert other.training == fixed.training == fixed

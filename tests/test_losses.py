@@ -264,11 +264,6 @@ def test_the_unbiased_mmd_leaves_out_each_example_with_itself():
     assert losses.domain_mmd(z[6:], domains[6:], 3, (1.0,), unbiased=True).item() == 0.0
 
 
-def test_mmd_of_a_sample_with_itself_is_zero():
-    x = embeddings(9, 3)
-    assert losses.mmd(x, x, (0.5, 1.0)).item() == pytest.approx(0, abs=1e-12)
-
-
 def test_domain_mmd_is_the_mean_over_pairs_of_domains():
     z, domains = embeddings(2, 15, 4), torch.tensor([0, 1, 2] * 5).expand(2, 15)
     parts = [z[:, domains[0] == d] for d in range(3)]
@@ -334,14 +329,8 @@ def test_a_matrix_of_pairs_of_another_size_is_refused():
         losses.pair_temperature(torch.rand(4, 4), 0.1, 0.1, 0.01, 0)
 
 
-def test_domains_and_classes_may_be_any_integers_and_lambda_a_number():
-    z, domains = torch.randn(12, 3), (torch.arange(12) % 2).to(torch.int32)
-    assert losses.domain_mmd(z, domains, 2, (1.0,)) == losses.domain_mmd(z, domains.long(), 2, (1.0,))
-    model = logistic.fit(z, domains, 2)
-    assert torch.equal(model.weight, logistic.fit(z, domains.long(), 2).weight)
-    w = discriminator.same_domain_probability(model.predict_proba(z), domains)
-    assert torch.equal(w, discriminator.same_domain_probability(model.predict_proba(z), domains.long()))
-    x = z.clone().requires_grad_()
+def test_lambda_may_be_a_number():
+    x = torch.randn(12, 3).requires_grad_()
     losses.reverse_gradient(x, 2.0).sum().backward()
     assert (x.grad == -2).all()
 
@@ -390,5 +379,7 @@ def test_any_integer_type_is_a_domain(name):
         lambda d: losses.domain_mmd(z, d, 3, (1.0,)),
         lambda d: losses.same_domain_info_nce(z, z + 0.1, d, 0.5),
         lambda d: losses.adversarial_loss(z, d, weight, bias, 1.0),
+        lambda d: logistic.fit(z, d, 2).weight,
+        lambda d: discriminator.same_domain_probability(torch.full((6, 2), 0.5), d),
     ):
         assert torch.equal(of(other), of(domains))

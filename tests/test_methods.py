@@ -56,8 +56,7 @@ def test_each_methods_loss_is_its_formula(name):
     ours, told = ALL_METHODS[name].loss(batch()), formulas()[name]
     if name != "dann":  # its value has the classifier's own loss
         torch.testing.assert_close(ours, told)
-    for mine, theirs in zip(*(torch.autograd.grad(value.sum(), (Z, Z_POS)) for value in (ours, told))):
-        torch.testing.assert_close(mine, theirs)
+    torch.testing.assert_close(*(torch.autograd.grad(value.sum(), (Z, Z_POS)) for value in (ours, told)))
 
 
 def test_the_posterior_of_the_other_view_is_taken_where_the_protocol_says_so():

@@ -1,1 +1,1 @@
-"""What makes training fast and safe: stacks of networks, views as streams, devices, a CPU's own operators, checkpoints, provenance."""
+"""What makes training fast and safe: stacks, streams of views, code of our own for CPUs and GPUs, checkpoints, provenance."""

@@ -36,8 +36,8 @@ def read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
     """A state that `write_checkpoint` wrote. No code in the file is run.
 
     Raises:
-        ValueError: if the file is not as it was written.
-        torch.OutOfMemoryError: if the device has no room for it.
+        ValueError: if the file is not as it was written, or does not hold a whole state of a stack.
+        OSError: if it cannot be read. MemoryError, torch.OutOfMemoryError: if the host or the device has no room for it.
     """
     whole = path.read_bytes()
     content = whole[DIGEST_BYTES:]

@@ -88,7 +88,7 @@ def free_bytes(device: torch.device) -> int:
 
 
 def tune_cpu_memory() -> None:
-    """Make memory faster on Linux: glibc keeps freed memory, and large tensors get large pages.
+    """Make memory faster on Linux, for the whole process: glibc keeps freed memory, and large tensors get large pages.
 
     This saves page faults and address look-ups in every step. It must run before the first tensor: PyTorch asks for large pages once.
     """

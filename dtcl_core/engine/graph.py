@@ -74,7 +74,7 @@ class StepGraph:
             rate.fill_(group["lr"])
 
     def __call__(self, inputs: Any) -> Tensor:
-        """Take a step with these inputs; the losses [R] stay until the next."""
+        """Take a step with these inputs; return the losses [R], a tensor that the next step overwrites."""
         torch._foreach_copy_(self.places, tensors_in(inputs))
         self.graph.replay()
         return self.losses

@@ -29,7 +29,7 @@ NUMERIC_SOURCES = (
 def statements(source: str) -> str:
     """Python source without docstrings, comment lines and blank lines, as if all modules of the package lay in one folder.
 
-    So words and moves change no hash.
+    So docstrings, lines of comment and moves of modules change no hash. A comment behind code does.
     """
     lines, nodes = source.splitlines(), list(ast.walk(ast.parse(source)))
     texts = [node for node in nodes if isinstance(node, (ast.Constant, ast.JoinedStr))]

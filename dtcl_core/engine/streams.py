@@ -102,7 +102,7 @@ class Streams:
         return self.size // p.batch_size if p.drop_last else -(-self.size // p.batch_size)
 
     def draw(self, epoch: int) -> None:
-        """Draw an epoch's order, crops, blurs, jitter and dropout. While a GPU trains, a thread draws the next epoch."""
+        """Draw an epoch's order, crops, blurs and jitter. For a GPU, mostly dropout too; a thread then draws the next epoch."""
         drawn = self._ahead.pop(epoch).result() if epoch in self._ahead else self._drawn(epoch)
         self.host_order: np.ndarray = drawn[0]
         _, boxes, blurs, jitters = drawn

@@ -67,7 +67,7 @@ def mixes_streams(device: torch.device, protocol: Protocol, precision: str) -> b
 def cut_into_stacks(
     runs: Sequence[Run], size: int, mix_streams: bool = True, record: ShouldRecord = lambda run: False
 ) -> list[list[Run]]:
-    """Stacks of runs that can be trained together, as even as possible; runs that share views stay together.
+    """Stacks of runs that can be trained together, as even as possible; runs that share views are side by side.
 
     Args:
         runs: the runs to cut.
@@ -122,7 +122,7 @@ def what_runs(stacks: Sequence[Sequence[Run]], device: torch.device, precision: 
 
 
 class Pace(NamedTuple):
-    """What one image costs in one run by stored rows: median seconds, the same times threads, and which rows say so, in words."""
+    """Time of one run for one training image in one epoch: median seconds, median core-seconds, and the rows used, in words."""
 
     seconds: float | None
     core_seconds: float | None
@@ -256,8 +256,8 @@ def compute(
         How many runs were trained.
 
     Raises:
-        ValueError: for an unusable device or precision, before any training; or if one run does not fit into memory.
-        OSError: if rows cannot be written, before any training.
+        ValueError: for an unusable device, precision or stack size, before any training; or if one run does not fit into memory.
+        OSError: if rows cannot be written (this is tried before any training), or a checkpoint cannot be read.
         Interrupted: when `should_stop` turned true; what was done is kept, and the next call goes on from there.
     """
     store = store or Store()

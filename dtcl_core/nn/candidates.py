@@ -8,8 +8,8 @@ anchors can therefore be computed alone, and again in the backward pass; memory 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,6 +20,14 @@ from ..losses import anchor_losses, directions, pair_temperature, same_domain
 from .gather import joined, rows_of
 from .inputs import widened
 from .queue import NegativeQueue
+
+Made = TypeVar("Made", "Anchors", "Candidates", "Temperatures")
+Side = TypeVar("Side", "Anchors", "Candidates")
+
+
+def replace(one: Made, **changes: Any) -> Made:
+    """As `dataclasses.replace`, which `torch.compile` of PyTorch 2.6 cannot follow (nor `vars`); match arguments are the fields."""
+    return type(one)(*[changes.get(name, getattr(one, name)) for name in type(one).__match_args__])
 
 
 @dataclass(frozen=True)
@@ -72,13 +80,10 @@ class Anchors:
         if not size:  # N need not be known: one compiled graph serves batches of any size
             yield self
             return
-        given = {name: t for name, t in vars(self).items() if t is not None}
+        given = {name: getattr(self, name) for name in type(self).__match_args__ if getattr(self, name) is not None}
         for start in range(0, self.z.shape[-2], size):
             rows = slice(start, start + size)
             yield Anchors(**{k: t[..., rows, :] if k in ("z", "belief") else t[..., rows] for k, t in given.items()})
-
-
-Side = TypeVar("Side", Anchors, Candidates)
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class Discriminator(Described):
         num_domains: N_D, at least 2; domains are 0 ... N_D - 1, and a negative number is an unknown one.
         calibrate: share, 0 to 0.9, of each known domain's examples held out to set the temperature of the posteriors; 0: none.
         seed: of the choice of these examples, and of the MLP's initial weights.
-        features: what is seen of an embedding: "l2" its direction, "raw" the embedding itself. Not in `state_dict()`: load into one with the same.
+        features: what is seen of an embedding: "l2" its direction, "raw" all of it. It is not in `state_dict()`: set it yourself.
 
     Attributes:
         temperature_: what logits are divided by; 1 without calibration, None before `fit`.
@@ -242,10 +242,11 @@ class MLPDiscriminator(Discriminator):
                 start = (torch.rand(shape, generator=generator, device="cpu") * 2 - 1) * (1 / math.sqrt(inputs))
                 parameters.append(nn.Parameter(start.to(x)))
         optimizer = torch.optim.Adam(parameters, lr=0.01, weight_decay=1e-4)
-        for _ in range(self.steps):
-            optimizer.zero_grad(set_to_none=True)
-            F.cross_entropy(self._logits(x, mean, spread, *parameters), domains).backward()
-            optimizer.step()
+        with x.device:  # where Adam of PyTorch 2.6 then keeps its number of steps
+            for _ in range(self.steps):
+                optimizer.zero_grad(set_to_none=True)
+                F.cross_entropy(self._logits(x, mean, spread, *parameters), domains).backward()
+                optimizer.step()
         return mean, spread, *parameters
 
     @staticmethod

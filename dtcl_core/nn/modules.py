@@ -6,16 +6,16 @@ loss has a `weigher`, which asks a discriminator how likely two examples share a
 **Inputs.** Embeddings count by direction; one of all zeros has none, and gets no gradient. Domains are integers 0 ... N_D - 1,
 and a negative number, such as -1, is an unknown domain. Domains, labels and ids may have any integer type, and lie on any device.
 
-**Temperatures** are read at each call, and can be set later: ``loss.tau = 0.2``. One is a number, a tensor (an `nn.Parameter` is
-learned), a module that gives one, such as a `LearnedTemperature`, which stays positive, or a schedule: a function without
+**Temperatures** are read at each call, and can be set later: ``loss.tau = 0.2``. Each is a number, a tensor (an `nn.Parameter` is
+learned), a module that returns a tensor (a `LearnedTemperature` stays positive), or a schedule, which is a function without
 arguments. For embeddings [R, N, k], a tensor [R] has a value for each run. A compiled loss takes new values without compiling
 anew; its schedules must return numbers. Processes learn different temperatures (and weights of a `DomainAdversary`), unless
 `DistributedDataParallel` wraps the loss too, or the gradients are averaged in another way.
 
-**Checks.** Options that make no sense raise ValueError when they are set (sizes cannot change later), inputs at the call. A check of their values reads from the
-device, which stalls a GPU; a compiled loss, or one with ``validate=False``, checks types and shapes alone. A tensor's temperature that is not positive then makes the loss or its
-gradient NaN. An unfavourable batch is no error: an anchor with one positive and no negative has a loss of 0, and where domains
-are unknown or all alike, w_ij = 1 / N_D.
+**Checks.** Wrong options raise ValueError when they are set, wrong inputs at the call. Sizes cannot change later. Checking values
+reads from the device, which stalls a GPU. A compiled loss, or one with ``validate=False``, checks types and shapes alone: there a
+temperature <= 0 in a tensor makes the loss or its gradient NaN. An unfavourable batch is no error: an anchor with one positive
+and no negative has a loss of 0, and where domains are unknown or all alike, w_ij = 1 / N_D.
 
 **torch.func.** `torch.func.grad` works, except with a `chunk_size` or a queue that fills itself. `torch.func.vmap` needs
 ``validate=False``, and a domain-weighted loss needs a given discriminator.
@@ -115,7 +115,7 @@ class _Contrastive(Weighed):
             raise ValueError(f"a batch of {z0.shape[-2]} has no negatives to contrast with.")
         elsewhere = queue is not None or len(others) > 1 or (self.gather and processes.active())
         if self.own_domain and values and domains is not None and not elsewhere:
-            known = domains[domains.long() >= 0]
+            known = domains.long()[domains.long() >= 0]
             if len(known.unique()) == len(known):
                 warn("a batch holds no two examples of one known domain: no anchor has a negative, and nothing is learned.")
 
@@ -173,8 +173,8 @@ class _TwoViews(_Contrastive):
             z0, z1: [..., N, k] embeddings of two views; row i of both shows the same example. With ``negatives="both_views"``
                 z1 may be a list of further views, all in one pool: an anchor's V - 1 other views are its positives.
             domains: int [N] (or [..., N]), negative where a domain is not known.
-            queue: take negatives from this queue and not from the batch, as MoCo does, and `push` z1 (the momentum encoder's
-                view) to it afterwards. The default is the loss's own queue, which fills itself.
+            queue: take negatives from this queue and not from the batch, as MoCo does. The loss does not fill it: `push` z1 (the
+                momentum encoder's view) to it after the call. The default is the loss's own queue, filled in training mode.
             ids: int [N], the example that each row shows, negative where it is not known. Other rows of the batch or the queue
                 that show an anchor's example are then no negatives of it.
 
@@ -277,8 +277,8 @@ class DomainWeightedInfoNCELoss(_TwoViews):
             lowers temperatures.
         weighting: "negatives" takes the anchor's domain as known, "pairs" takes neither domain as known; see
             `discriminator.same_domain_probability`.
-        tau_min: lower bound of negatives' temperatures, > 0; the default, 0.05, is that of the book's runs. Below it a tau_alpha makes
-            no sense: a call then warns, if it is not compiled and `validate` is true.
+        tau_min: lower bound of negatives' temperatures, > 0; the default, 0.05, is that of the book's runs. Keep tau_alpha at
+            least as high: a call warns otherwise, unless it is compiled or `validate` is false.
         discriminator: an object with `predict_proba`, such as a `LinearDiscriminator`; fit it to all embeddings once an epoch
             ("global"). With `gather` it must be the same on all processes. One of your own is given embeddings detached, not
             scaled to length 1. An `nn.Module` becomes a part of the loss, which saves it and sets its training mode, but never trains it.

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..losses import same_domain
-from .candidates import Anchors, Candidates, Temperatures, pairs_of
+from .candidates import Anchors, Candidates, Temperatures, pairs_of, replace
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class Seen:
         """The temperatures of the negatives, and the accuracy of the discriminator behind them.
 
         Args:
-            chunk_size: anchors looked at a time.
+            chunk_size: number of anchors computed at a time; None computes all at once.
 
         Returns:
             tau_within and tau_across: mean temperature of negatives of the anchor's domain, and of other domains. clipped:
-            the fraction of negatives whose temperature is tau_min. discriminator_accuracy: the fraction of candidates whose
-            domain is predicted correctly, without those for which all domains are equally likely; one that was fitted on this
-            batch is above chance even where embeddings hold no domain, by much where k is not small beside N. NaN where
-            nothing can be averaged, such as where no domain is known.
+            the fraction of negatives whose temperature is tau_min. discriminator_accuracy: the fraction of candidates of known
+            domain that are predicted correctly, without those for which all domains are equally likely. A discriminator fitted on
+            this batch is above chance even where embeddings show no domain, and far above unless k is small beside N. A figure is
+            NaN where nothing can be averaged, such as where no domain is known.
         """
         candidates = self.candidates
         sums = torch.zeros(6, dtype=torch.float64, device=candidates.z.device)

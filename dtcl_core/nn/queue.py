@@ -59,8 +59,8 @@ class NegativeQueue(Described):
         if not torch.compiler.is_compiling():
             processes.check_alike(lambda: self._check(z, domains, ids), z, gather)
         unknown = z.new_full(z.shape[:1], -1, dtype=torch.long)
-        new = {"z": z.detach(), "filled": unknown < 0}
-        new |= {name: unknown if t is None else t.to(z.device, torch.int64) for name, t in (("domains", domains), ("ids", ids))}
+        whole = lambda t: unknown if t is None else t.to(z.device, torch.int64)
+        new = {"z": z.detach(), "filled": unknown < 0, "domains": whole(domains), "ids": whole(ids)}
         for name, value in new.items():  # exchanged on z's device: some backends exchange on a GPU only
             value, kept = processes.joined(value) if gather else value, getattr(self, name)
             kept.copy_(torch.cat([kept, value[-self.size :].to(kept)])[-self.size :])

@@ -173,7 +173,7 @@ class LearnedTemperature(Described):
         high: upper bound, above `low`.
 
     Raises:
-        ValueError: for bounds or a start that are not in this order.
+        ValueError: unless 0 < low < start < high.
 
     >>> round(LearnedTemperature(0.2)().item(), 4)
     0.2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import typing
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,7 +12,7 @@ from .. import logistic
 from ..discriminator import Fitted
 from ..discriminator import features as seen_of
 from . import gather as processes
-from .candidates import Anchors, Candidates, Temperatures
+from .candidates import Anchors, Candidates, Temperatures, replace
 from .inputs import outside_vmap, warn, widened
 from .settings import Setting, Tunable
 

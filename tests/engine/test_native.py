@@ -255,15 +255,14 @@ def compiler(folder: Path, body: str, version: str = "echo fake 1.0") -> str:
     return shlex.quote(str(script))
 
 
-def trains_by_operators(tiny: Protocol, reason: str) -> None:
-    """A stack says in one line why it does not use native code, and trains."""
+def trains_by_operators(tiny: Protocol, reason: str) -> pretrain.Stack:
+    """A stack that says in one line why it does not use native code."""
     stack = pretrain.Stack([Run(protocol=replace(tiny, channels=(16, 16)))], "cpu")
     assert stack.trunk is None and re.search(reason, stack.path), stack.path
     assert stack.path.startswith("PyTorch's operators (") and stack.path.isprintable() and len(stack.path) < 600
-    stack.train_epoch()
-    assert stack.losses[0].isfinite().all()
     with pytest.raises(ValueError, match="the trunk for CPUs was asked for, but"):
         pretrain.Stack([Run(protocol=replace(tiny, channels=(16, 16)))], "cpu", trunk="native")
+    return stack
 
 
 @pytest.mark.parametrize(
@@ -292,7 +291,9 @@ def test_no_compiler_leaves_training_to_pytorch(fresh, tiny, monkeypatch, name):
 
 def test_an_empty_path_leaves_training_to_pytorch(fresh, tiny, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    trains_by_operators(tiny, r"no C\+\+ compiler was found \(tried c\+\+, g\+\+, clang\+\+\)")
+    stack = trains_by_operators(tiny, r"no C\+\+ compiler was found \(tried c\+\+, g\+\+, clang\+\+\)")
+    stack.train_epoch()
+    assert stack.losses[0].isfinite().all()
 
 
 @pytest.mark.parametrize("at", ["compiling", "its version"])
@@ -364,7 +365,9 @@ def test_an_older_processor_trains():
     command = [sys.executable, "-c", textwrap.dedent(code)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=root, env=environment, check=False)
     assert done.returncode == 0, done.stderr
-    assert re.fullmatch(r"PyTorch's operators \(the processor has neither AVX-512 nor AVX2 \(DEFAULT\)\) 1\n", done.stdout)
+    assert re.fullmatch(
+        r"PyTorch's operators \(the processor has neither AVX-512 nor AVX2 \((DEFAULT|NO AVX)\)\) 1\n", done.stdout
+    )
 
 
 # --- what is kept -----------------------------------------------------------------------------------------------------

@@ -199,7 +199,7 @@ def test_a_wait_or_a_tensor_of_the_host_in_a_step_is_caught(tiny, monkeypatch, s
             stack.train_epoch()
 
 
-def test_waits_are_allowed_by_place_and_counted():
+def test_a_wait_outside_the_allowed_places_is_refused():
     with Simulation() as simulation, simulation.waiting_in("pretrain.Stack.__init__"):
         value = torch.ones(3, device=simulation.device)
         with pytest.raises(HostWait, match="code outside the library waits"):

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 
 def test_the_path_a_gpu_takes_on_a_simulated_device():
     here = Path(__file__).parents[1]
@@ -24,4 +26,6 @@ def test_the_path_a_gpu_takes_on_a_simulated_device():
         check=False,
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    assert re.search(r"\d\d (passed|skipped)", done.stdout), done.stdout[-2000:]
+    if "passed" not in done.stdout:
+        pytest.skip("this PyTorch takes no simulated device")
+    assert re.search(r"\d\d passed", done.stdout), done.stdout[-2000:]

@@ -364,7 +364,7 @@ def test_projector_heads_train_as_by_operators(wide, projector):
 
 
 @needs_native
-def test_without_the_trunk_bfloat16_and_float64_still_work(wide):
+def test_the_trunk_is_not_for_bfloat16_and_refuses_float64(wide):
     run = Run(protocol=wide)
     assert pretrain.Stack([run], "cpu", "bfloat16").trunk is None
     with pytest.raises(ValueError, match="native code was to be given dense torch.float32 .* got torch.float64"):

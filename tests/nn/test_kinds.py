@@ -1,4 +1,4 @@
-"""Kinds of fault, each looked for in every loss, penalty and adapter, with every integer type, in one process and in two."""
+"""Kinds of fault, each looked for in every loss, penalty and adapter, with every integer type."""
 
 import contextlib
 import copy

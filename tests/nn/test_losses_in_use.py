@@ -380,8 +380,7 @@ def test_negatives_of_both_views_make_nt_xent(batch):
     ):
         ours = loss_fn(z0, z1, domains)
         torch.testing.assert_close(ours, reference)
-        for a, b in zip(torch.autograd.grad(ours, (z0, z1)), torch.autograd.grad(reference, (z0, z1), retain_graph=True)):
-            torch.testing.assert_close(a, b)
+        torch.testing.assert_close(*(torch.autograd.grad(value, (z0, z1), retain_graph=True) for value in (ours, reference)))
 
 
 def test_each_anchors_loss_averages_to_the_loss(batch):
@@ -440,8 +439,7 @@ def test_embedding_in_chunks_gives_the_whole_batchs_gradients(batch, chunk_size)
         loss = loss_fn(embed(x0), embed(x1), domains)
         loss.backward()
         found.append([loss.detach(), *(p.grad.clone() for p in net.parameters())])
-    for whole, in_chunks in zip(*found):
-        torch.testing.assert_close(in_chunks, whole)
+    torch.testing.assert_close(*found)
 
 
 def test_embedding_in_chunks_keeps_one_chunks_activations_and_draws_dropout_once():
@@ -478,8 +476,7 @@ def test_dictionaries_are_embedded_in_chunks(batch):
     inputs = {"x": batch[0], "mask": batch[1]}
     whole, parts = encoder(inputs), embed_in_chunks(encoder, inputs, 3)
     torch.testing.assert_close(parts, whole)
-    for a, b in zip(*(torch.autograd.grad(z.sin().sum(), net.parameters()) for z in (whole, parts))):
-        torch.testing.assert_close(a, b)
+    torch.testing.assert_close(*(torch.autograd.grad(z.sin().sum(), net.parameters()) for z in (whole, parts)))
     with pytest.raises(ValueError, match=r"x must be a tensor \[N, \.\.\.\] or a dictionary of such tensors, got \["):
         embed_in_chunks(encoder, [batch[0]], 3)
     with pytest.raises(ValueError, match=r"x must be a tensor \[N, \.\.\.\] or a dictionary of such tensors, got tensor\(1\.\)"):
@@ -514,5 +511,4 @@ def test_every_option_compiles_without_a_graph_break(batch, options, kind):
         z = z0.clone().requires_grad_()
         loss = call(z, z1, domains)
         found.append((loss.detach(), torch.autograd.grad(loss.sum(), z)[0]))
-    for eager, fast in zip(*found):
-        torch.testing.assert_close(fast, eager)
+    torch.testing.assert_close(*found)

@@ -12,8 +12,9 @@ from dtcl_core.launch import local
 from dtcl_core.methods import METHODS
 from dtcl_core.results import Store, digest, shard_name
 from dtcl_study import audit, cli
+from dtcl_study.experiments import FIFTH
 
-SHORT = Protocol(epochs=1)
+SHORT = Protocol(epochs=1, **FIFTH)
 RUNS = [Run(protocol=SHORT), Run("dw_pairs", 0.175, 1.0, protocol=SHORT)]
 
 

@@ -22,7 +22,7 @@ def made(text: str) -> set[str]:
     return set(re.findall(r"\bmake ([a-z-]+)", text)) | set(re.findall(r'"make", "([a-z-]+)"', text))
 
 
-def test_every_target_is_made_somewhere():
+def test_every_target_has_a_rule():
     assert {f"{target}:" for target in TARGETS} <= set(re.findall(r"^[a-z-]+:", MAKE, re.MULTILINE))
 
 
@@ -54,7 +54,7 @@ def test_templates_ask_with_commands_that_there_are():
                 assert line == "--version" or (line.split()[0] in COMMANDS and parsed(line.split()))
 
 
-def test_the_first_version_has_its_changes():
+def test_this_version_has_its_changes():
     heading = rf"^## {re.escape(dtcl_core.__version__)} \(\d{{4}}-\d\d-\d\d\)$"
     assert re.search(heading, (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 
