@@ -276,4 +276,4 @@ def second_said(again: Sequence[Verdict], preset: str = "paper") -> str:
         return f"the main claim is {first.word} ({first.counts}), the side claim is {hides.word} ({hides.counts})"
     grid, fresh = (Study(name, preset, quiet=True) for name in ("dropout_grid", "dropout_fresh"))
     told = f"{fresh.frame.key.nunique()} of {len(fresh.runs)} runs" if fresh.runs else "after the selection"
-    return f"not yet run (grid: {grid.frame.key.nunique()} of {len(grid.runs)} runs; fresh seeds: {told})"
+    return f"not finished (grid: {grid.frame.key.nunique()} of {len(grid.runs)} runs; fresh seeds: {told})"

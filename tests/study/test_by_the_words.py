@@ -165,7 +165,7 @@ def test_the_second_study_has_a_verdict_once_all_its_seeds_are_there(tmp_path, m
     store = Store(tmp_path)
     store.add([whole_study.row(run) for run in most])
     assert not claims.second_study()
-    assert claims.second_said(()) == "not yet run (grid: 0 of 540 runs; fresh seeds: 299 of 300 runs)"
+    assert claims.second_said(()) == "not finished (grid: 0 of 540 runs; fresh seeds: 299 of 300 runs)"
     store.add([whole_study.row(last)])
     agree = [v.word for v in claims.second_study()] == [claims.judged(k).word for k in (1, 2)]
     assert f" On 50 other seeds the answer {'is the same' if agree else 'differs'}: " in claims.other_settings() and not agree
