@@ -185,8 +185,8 @@ class Protocol(Checked):
     posterior_view: str = choice("negative_view", "anchor_view")
     # No gradient flows through w_ij: that of the paper's appendix B has no such term.
     weight_gradient: bool = choice(False, True)
-    # open, chosen by the rule from 0.05 and 0.01, and it matters: in more than half of the paper's grid, and where the paper selects,
-    # Eq. 3 gives no positive temperature to pairs of which the discriminator is sure. They get this one.
+    # open, chosen by the rule from 0.05 and 0.01, and it matters: in more than half of the paper's grid, and where the paper
+    # selects, Eq. 3 gives no positive temperature to pairs of which the discriminator is sure. They get this one.
     tau_min: float = number(0.05, above=True)
 
     # --- probes: they look at a trained encoder and change nothing of it --------------------------------------------

@@ -5,9 +5,9 @@ The objective is scikit-learn's with C = 1 / l2. Biases are not penalised, and f
     sum_i -log p(y_i | x_i)  +  l2 / 2 |W|^2
 
 For l2 > 0 it is strictly convex in the parameters of `_Objective`, also if classes are separable or missing. A damped Newton
-method in float64 minimises it for all runs at once. So does L-BFGS, at a cost linear in classes and features. Adam steps may
-replace them, and stop before the minimum. Both solvers freeze a converged run, and refuse a step that does not lower a run's
-objective, for that run alone. So runs do not affect each other, and NaN embeddings give NaN weights without an error.
+method in float64 minimises it for all runs at once. So does L-BFGS, in the dtype of x, at a cost linear in classes and features.
+Adam steps may replace them, and stop before the minimum. Both solvers freeze a converged run, and refuse a step that does not
+lower a run's objective, for that run alone. So runs do not affect each other, and NaN embeddings give NaN weights, no error.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def interrupts_held() -> Iterator[None]:
 def stop_requests(time_limit: float | None) -> Callable[[], bool]:
     """A function that returns True once SIGINT (Ctrl-C) or SIGTERM came or the time limit in seconds has passed.
 
-    It takes over both signals for the rest of the process; a second one raises KeyboardInterrupt. Only the main thread may call it.
+    Both signals are taken over for the rest of the process, from the main thread only; a second one raises KeyboardInterrupt.
     """
     asked: list[int] = []
     end = None if time_limit is None else time.monotonic() + time_limit

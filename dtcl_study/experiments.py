@@ -1,9 +1,9 @@
 """Every table and figure as a named list of runs.
 
 An experiment says which runs it needs and trains nothing. Tables share runs by sharing keys: a run is trained once for all of
-them. Most come in three presets: `smoke` (seconds, shows that everything works and nothing else), `laptop` (short runs of a
-part) and `paper` (full runs: the paper's grid, or what stands beside it); `fresh`, `dropout_fresh` and `left_open` only in `paper`.
-
+them. Most come in three presets: `smoke` (a minute at most, shows that everything works and nothing else), `laptop` (short runs
+of a part) and `paper` (full runs: the paper's grid, or what stands beside it). `fresh`, `dropout_fresh` and `left_open` have
+runs in `paper` only.
 In `paper`, the runs of `fresh`, `choices` and `dropout_fresh` exist once `selection.freeze` has written their selections.
 """
 
@@ -62,7 +62,7 @@ class Preset:
 CAUTION = "Smoke runs train for a few steps, to show that all works; methods may come out alike, and no number means anything."
 FIFTH = {"split_sizes": (1386, 231, 231, 462)}
 PRESETS = {
-    "smoke": Preset(2, 1, "real training on a fifth of the images, in seconds", FIFTH, CAUTION),
+    "smoke": Preset(2, 1, "real training on a fifth of the images, in a minute at most", FIFTH, CAUTION),
     "laptop": Preset(3, 100, "short runs of a part of the grid, up to an hour on two CPU cores"),
     "paper": Preset(SEEDS, 400, "the paper's grid"),
 }

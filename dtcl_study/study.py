@@ -163,7 +163,7 @@ def rows_of_complete_seeds(runs: Sequence[Run], frame: pd.DataFrame) -> pd.DataF
 
 
 def apart(one: pd.DataFrame, other: pd.DataFrame) -> bool:
-    """Whether no kind of processor (its name and instructions) trained runs of both."""
+    """Whether no kind of processor trained runs of both: two with the same instructions but other names may round differently."""
     return {*zip(one.device_name, one.instructions)}.isdisjoint(zip(other.device_name, other.instructions))
 
 

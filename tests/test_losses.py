@@ -380,6 +380,6 @@ def test_any_integer_type_is_a_domain(name):
         lambda d: losses.same_domain_info_nce(z, z + 0.1, d, 0.5),
         lambda d: losses.adversarial_loss(z, d, weight, bias, 1.0),
         lambda d: logistic.fit(z, d, 2).weight,
-        lambda d: discriminator.same_domain_probability(torch.full((6, 2), 0.5), d),
+        lambda d: discriminator.same_domain_probability(embeddings(6, 2).softmax(-1), d),
     ):
         assert torch.equal(of(other), of(domains))

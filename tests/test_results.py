@@ -266,18 +266,21 @@ def test_a_diverged_run_is_kept_as_such(store):
     assert (frame.status == "diverged").all() and frame.test_ood.isna().all()
 
 
-def write_many(path, first):
+def write_many(path, first, both_are_there):
+    both_are_there.wait(60)
     for seed in range(first, first + 20):
         Store(path).add([row(Run(seed=seed))])
 
 
 def test_two_writers_lose_nothing(tmp_path):
-    context = multiprocessing.get_context("fork")  # both begin at once
-    writers = [context.Process(target=write_many, args=(tmp_path, first)) for first in (0, 10)]
+    context = multiprocessing.get_context("spawn")
+    both_are_there = context.Barrier(2)
+    writers = [context.Process(target=write_many, args=(tmp_path, first, both_are_there)) for first in (0, 10)]
     for writer in writers:
         writer.start()
     for writer in writers:
         writer.join()
+        assert writer.exitcode == 0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert set(Store(tmp_path).rows()) == {Run(seed=s).key for s in range(30)}

@@ -1,7 +1,8 @@
 """A Sphinx extension: under each figure that a chapter draws from rows, where it comes from and how to make it again.
 
-A chapter without figures has a link to its rows where it says how to run it again. Links: to the cell that draws it, to the page's rows as a table (CSV, written when the book is built), and to the chapter's commands. Buttons
-that open a chapter elsewhere need the repository's address, so without one there are none.
+Links: to the cell that draws it, to the page's rows as a table (CSV, written when the book is built), and to the chapter's
+commands. A chapter without figures links its rows where it says how to run it again. Buttons that open a chapter elsewhere need the
+repository's address, so without one there are none.
 """
 
 from pathlib import Path

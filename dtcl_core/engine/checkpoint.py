@@ -36,7 +36,7 @@ def read_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
     """A state that `write_checkpoint` wrote. No code in the file is run.
 
     Raises:
-        ValueError: if the file is not as it was written, or does not hold a whole state of a stack.
+        ValueError: if the file is not as it was written, or holds no state of a stack.
         OSError: if it cannot be read. MemoryError, torch.OutOfMemoryError: if the host or the device has no room for it.
     """
     whole = path.read_bytes()

@@ -26,7 +26,7 @@ Side = TypeVar("Side", "Anchors", "Candidates")
 
 
 def replace(one: Made, **changes: Any) -> Made:
-    """As `dataclasses.replace`, which `torch.compile` of PyTorch 2.6 cannot follow (nor `vars`); match arguments are the fields."""
+    """As `dataclasses.replace` for changes to fields, without `vars`: `torch.compile` of PyTorch 2.6 can follow neither."""
     return type(one)(*[changes.get(name, getattr(one, name)) for name in type(one).__match_args__])
 
 
@@ -52,7 +52,8 @@ class Candidates:
 
     def of_all_processes(self) -> Candidates:
         """The candidates of all processes, one process after the other."""
-        return replace(self, **{name: joined(t) for name, t in vars(self).items() if t is not None})
+        given = {name: getattr(self, name) for name in type(self).__match_args__}
+        return replace(self, **{name: joined(t) for name, t in given.items() if t is not None})
 
 
 @dataclass(frozen=True)

@@ -101,26 +101,24 @@ def test_pages_load_nothing_from_elsewhere(book):
         assert not [src for src in Links(path.read_text()).loaded if re.match(r"(https?:)?//", src)], path.name
 
 
-@pytest.mark.parametrize("name", ["main_table", "temperature"])
-def test_a_figure_says_where_it_comes_from(book, name):
+@pytest.mark.parametrize(("name", "figures"), {"main_table": 1, "temperature": 6, "projector_head": 4}.items())
+def test_a_figure_says_where_it_comes_from(book, name, figures):
     page = (book / f"{name}.html").read_text()
     lines = re.findall(r'<p class="dtcl-source">(.*?)</p>', page, flags=re.DOTALL)
-    assert len(lines) == (6 if name == "temperature" else 1) and 'id="rerun-it"' in page and "colab" not in page, (
-        "no address, no button"
-    )
+    assert len(lines) == figures and 'id="rerun-it"' in page and "colab" not in page, "no address, no button"
     for line in lines:
         first, *others = re.findall('href="([^"]+)"', line)
         assert others == [f"rows/{name}.csv", "#rerun-it"] and f'id="{first[1:]}"' in page
     rows = pd.read_csv(book / f"rows/{name}.csv")
-    shown = [name, "fresh"] if name != "temperature" else [name]
+    shown = [name, "fresh"] if name == "main_table" else [name]
     assert set(rows.key) == {key for experiment in shown for key in Study(experiment, "paper", quiet=True).frame.key}
     assert len(rows) == rows.key.nunique() * rows.label_fraction.nunique()
 
 
-def test_a_page_without_figures_has_its_rows_too(book):
-    page = (book / "choices.html").read_text()
-    (line,) = re.findall(r'<p class="dtcl-source">(.*?)</p>', page, flags=re.DOTALL)
-    assert re.findall('href="([^"]+)"', line) == ["rows/choices.csv"] and (book / "rows/choices.csv").is_file()
+@pytest.mark.parametrize("name", ["choices", "label_fractions", "global_vs_batch"])
+def test_a_page_without_figures_has_its_rows_too(book, name):
+    (line,) = re.findall(r'<p class="dtcl-source">(.*?)</p>', (book / f"{name}.html").read_text(), flags=re.DOTALL)
+    assert re.findall('href="([^"]+)"', line) == [f"rows/{name}.csv"] and (book / f"rows/{name}.csv").is_file()
 
 
 class Tab:

@@ -499,6 +499,8 @@ def test_dictionaries_are_embedded_in_chunks(batch):
         ({"features": "raw", "weighting": "pairs"}, None),
         ({"tau_alpha": torch.tensor(0.3), "tau_beta": lambda: 0.2}, None),
         ({"tau_alpha": torch.tensor(0.3), "tau_beta": LearnedTemperature(0.2)}, None),
+        ({"gather": True}, LinearDiscriminator),
+        ({"gather": True}, None),
     ],
 )
 def test_every_option_compiles_without_a_graph_break(batch, options, kind):

@@ -6,13 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import by_the_words
+import pandas as pd
 import pytest
 import whole_study
 
 from dtcl_core.results import Store
 from dtcl_study import claims, experiments, selection
 from dtcl_study.experiments import BASELINES, EVERYWHERE, HIGHEST_AGAIN, OOD, PROPOSED, REGISTRY
-from dtcl_study.study import Evidence, Study
+from dtcl_study.study import Evidence, Study, apart
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -118,6 +119,20 @@ def test_what_the_main_claim_waits_for_is_counted(tmp_path, monkeypatch):
     assert "complete on 2 of 5 seeds" in Evidence().awaited and "(complete: 2 of 50)" in Evidence().awaited
 
 
+def test_what_a_contrast_is_about_is_what_its_label_says():
+    about = [c for number in range(1, len(claims.CLAIMS) + 1) for c in claims.judged(number).contrasts if c.metric]
+    for c in about:
+        named = ".*".join(experiments.title(method) for method in (c.method, c.other) if method)
+        assert re.match(rf"{experiments.SHORT[c.metric]}[,: ].*{named}", c.label), c
+    assert len(about) > 150 and sum(bool(c.other) for c in about) > 100
+
+
+def test_kinds_of_processors_are_names_with_instructions():
+    one = pd.DataFrame({"device_name": ["A"], "instructions": ["AVX512"]})
+    assert apart(one, one.assign(device_name="B")) and apart(one, one.assign(instructions="AVX2")) and not apart(one, one)
+    assert not apart(pd.concat([one.assign(device_name="B"), one]), one)
+
+
 def test_swapped_rows_take_the_place_of_the_frozen_ones(tmp_path, monkeypatch):
     whole_study.settled(monkeypatch.setattr)
     monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
@@ -150,7 +165,7 @@ def test_nothing_is_said_of_dropout_025_before_its_rows_and_those_beside_them_ar
     now, *others = (claims.tally(one.contrasts) for one in cases)
     then, whole = (one.removeprefix("better in ").replace(" of 16 comparisons", "") for one in others)
     hint = lambda apart: f"<br>{claims.HINT.format(was=0.1, new=0.25, n=10, now=now, then=then, whole=whole, apart=apart)}"
-    assert claims.other_settings() == hint(0)
+    assert claims.other_settings() == hint(0) and f"in {then} (all " in hint(0) and f": in {whole})" in hint(0)
     elsewhere = Evidence(change=EVERYWHERE)
     elsewhere.fresh = elsewhere.fresh.assign(instructions=lambda rows: rows.method.map({"mmd": "AVX2"}).fillna("AVX512"))
     monkeypatch.setattr(claims, "Evidence", lambda preset="paper", change=None: elsewhere if change else Evidence(preset))

@@ -15,7 +15,7 @@ from dtcl_core.config import Protocol, Run
 from dtcl_study import claims, contrasts, reported, study
 from dtcl_study.claims import CLAIMS, Contrast
 from dtcl_study.compare import Interval
-from dtcl_study.experiments import BASELINES, ORACLE, PAPER_SELECTS, PROPOSED, SHORT, title
+from dtcl_study.experiments import BASELINES, ORACLE, PAPER_SELECTS, PROPOSED
 from dtcl_study.study import Evidence, Study
 
 NOISE = np.random.default_rng(0).normal(size=1000)
@@ -95,7 +95,7 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
         assert text.startswith((f"better than {won}", f"better than all {won}")) if won else "better" not in text
     alone = claims.by_the_rule([c for c in verdict.contrasts if ": Domain-Weighted Negatives " in c.label])
     assert said.startswith(f"**Main claim: {word}. Side claim: confirmed.**<br>**How sure?**")
-    assert f"{alone} for DW Negatives and confirmed for DW Pairs" in means
+    assert f": {alone} for DW Negatives and confirmed for DW Pairs" in means
     assert ("against" in ood) == ("Domain-Weighted Negatives than CL with DANN (Test-OOD)" in means)
     assert found.frame[unseen].tolist() == [*told, word] and told[1] == "better than all 4"
     assert told[0] == "better than 3, unclear vs 1"
@@ -117,10 +117,7 @@ def test_sides_tell_every_interval_that_is_clear_of_zero_even_where_the_verdict_
 
 @pytest.mark.parametrize("number", FRESH)
 def test_each_contrast_of_a_claim_has_a_label_of_its_own(number):
-    found = claims.judged(number, MadeUp(papers, n=2)).contrasts
-    for c in found:  # what a contrast is about is what its label says
-        assert c.label.startswith(SHORT[c.metric]) and title(c.method) in c.label and (not c.other or title(c.other) in c.label)
-    labels = [c.label for c in found]
+    labels = [c.label for c in claims.judged(number, MadeUp(papers, n=2)).contrasts]
     assert len({*labels}) == len(labels) and (number != 5 or all("sigma" in label for label in labels))
 
 
