@@ -43,7 +43,7 @@ class FourColors:
         return keyed.permutation(count, self.seed, "labels", str(draw))[: int(fraction * count)]
 
 
-PROTOCOL = Protocol(split_sizes=(1000, 200, 200, 200), batch_size=100, channels=(16, 16, 32), epochs=12)
+PROTOCOL = Protocol(split_sizes=(1000, 200, 200, 200), batch_size=100, channels=(16, 16, 32), epochs=5)
 
 
 def test_the_engine_trains_and_probes_a_data_set_of_ones_own():

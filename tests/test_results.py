@@ -403,14 +403,9 @@ def test_the_older_row_wins_by_the_clock_not_by_the_alphabet(store):
         assert store.rows()[row()["key"]]["metrics"]["0.01"]["test_ood"] == 0.7
 
 
-def drawn(count=3):
+def drawn():
     """A row of several draws of labels."""
-    several = row(Run(protocol=Protocol(label_draws=count)))
-    several["draws"] = {
-        fraction: {name: [value] * (count if fraction != "1.0" else 1) for name, value in scores.items()}
-        for fraction, scores in several["metrics"].items()
-    }
-    return several
+    return row(Run(protocol=Protocol(label_draws=3)))
 
 
 def test_each_draw_of_labels_is_kept_and_must_fit_its_mean(store):
