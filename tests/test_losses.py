@@ -19,15 +19,24 @@ def pair():
     return embeddings(12, 5), embeddings(12, 5, seed=1)
 
 
-def loop_info_nce(z, z_pos, tau, tau_neg, admitted):
-    """Equation 3, an anchor at a time."""
-    total = 0.0
-    for i in range(len(z)):
-        s = F.cosine_similarity(z[i : i + 1], z_pos)
-        terms = [math.exp(s[j] / tau_neg[i][j]) for j in range(len(z)) if j != i and admitted[i][j]]
-        positive = math.exp(s[i] / tau)
-        total -= math.log(positive / (positive + sum(terms)))
-    return total / len(z)
+def written_out(z, z_pos, tau, *, tau_neg=None, admitted=None, weight=None, positive=None, anchor_tau=None):
+    """Equation 3 with all that a pair or an anchor may have, an anchor at a time."""
+    pairs = (len(z), len(z_pos))
+    positive = torch.eye(*pairs, dtype=torch.bool) if positive is None else positive
+    admitted = torch.ones(pairs, dtype=torch.bool) if admitted is None else admitted
+    weight = torch.ones(pairs) if weight is None else weight
+    terms = []
+    for i in positive.any(1).nonzero().flatten().tolist():  # an anchor without a positive does not count
+        own_tau = tau if anchor_tau is None else float(anchor_tau[i])
+        s = F.cosine_similarity(z[i : i + 1], z_pos).tolist()
+        own = [s[j] / own_tau for j in range(pairs[1]) if positive[i, j]]
+        total = sum(math.exp(exponent) for exponent in own)
+        for j in range(pairs[1]):
+            if admitted[i, j] and not positive[i, j]:
+                tau_ij = own_tau if tau_neg is None else float(tau_neg[i, j]) * own_tau / tau
+                total += float(weight[i, j]) * math.exp(s[j] / tau_ij)
+        terms.append(own_tau / tau * (math.log(total) - sum(own) / len(own)))
+    return sum(terms) / len(terms)
 
 
 def test_info_nce_equals_pytorch_metric_learning(pair):
@@ -38,32 +47,31 @@ def test_info_nce_equals_pytorch_metric_learning(pair):
         assert losses.info_nce(z, z_pos, tau).item() == pytest.approx(theirs.item(), rel=1e-6)
 
 
-def test_info_nce_equals_the_written_out_equation(pair):
-    z, z_pos = pair
-    tau_neg = 0.1 + torch.rand(12, 12, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    admitted = torch.rand(12, 12, generator=torch.Generator().manual_seed(3)) > 0.4
-    ours = losses.info_nce(z, z_pos, 0.3, tau_neg=tau_neg, admitted=admitted)
-    assert ours.item() == pytest.approx(loop_info_nce(z, z_pos, 0.3, tau_neg, admitted), rel=1e-10)
-
-
-def test_several_positives_equal_the_written_out_equation():
-    z, c = embeddings(5, 4), embeddings(9, 4, seed=1)
-    generator = torch.Generator().manual_seed(2)
-    tau_neg, weight = 0.1 + torch.rand(2, 5, 9, generator=generator, dtype=torch.float64)
-    admitted, positive = torch.rand(2, 5, 9, generator=generator) > torch.tensor([0.4, 0.7])[:, None, None]
-    positive |= torch.eye(5, 9, dtype=torch.bool)
-    positive[3] = False  # an anchor without a positive does not count
-    s, total = losses.cosine_similarity(z, c), []
-    for i in (0, 1, 2, 4):
-        own = [j for j in range(9) if positive[i, j]]
-        others = [j for j in range(9) if admitted[i, j] and j not in own]
-        terms = [math.exp(s[i, j] / 0.3) for j in own] + [weight[i, j] * math.exp(s[i, j] / tau_neg[i, j]) for j in others]
-        total.append(math.log(sum(terms)) - sum(float(s[i, j]) / 0.3 for j in own) / len(own))
-    given = {"tau_neg": tau_neg, "admitted": admitted, "weight": weight, "positive": positive}
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("tau_neg", "admitted"),
+        ("weight",),
+        ("anchor_tau",),
+        ("tau_neg", "admitted", "weight", "positive"),
+        ("tau_neg", "admitted", "weight", "positive", "anchor_tau"),
+    ],
+    ids=" ".join,
+)
+def test_info_nce_equals_the_written_out_equation(names):
+    n, m = 5, 9 if "positive" in names else 5  # other candidates than the second views need `positive`
+    z, c, generator = embeddings(n, 4), embeddings(m, 4, seed=1), torch.Generator().manual_seed(2)
+    tau_neg, weight = 0.1 + torch.rand(2, n, m, generator=generator, dtype=torch.float64)
+    anchor_tau = 0.1 + torch.rand(n, generator=generator, dtype=torch.float64)
+    admitted, positive = torch.rand(2, n, m, generator=generator) > torch.tensor([0.4, 0.7])[:, None, None]
+    positive |= torch.eye(n, m, dtype=torch.bool)
+    positive[3] = False
+    every = {"tau_neg": tau_neg, "weight": weight, "anchor_tau": anchor_tau, "admitted": admitted, "positive": positive}
+    given = {name: every[name] for name in names}
     ours = losses.info_nce(z.requires_grad_(), c, 0.3, **given)
-    assert ours.item() == pytest.approx(sum(total) / 4, rel=1e-10)
+    assert ours.item() == pytest.approx(written_out(z.detach(), c, 0.3, **given), rel=1e-10)
     ours.backward()
-    assert z.grad.isfinite().all() and not z.grad[3].any()
+    assert z.grad.isfinite().all() and z.grad[3].any() == ("positive" not in names)
 
 
 def test_the_default_positives_are_the_diagonal_and_a_queue_may_follow(pair):
@@ -335,38 +343,14 @@ def test_lambda_may_be_a_number():
     assert (x.grad == -2).all()
 
 
-def test_anchors_with_temperatures_of_their_own_count_as_much_as_those_are_high():
-    generator = torch.Generator().manual_seed(3)
-    z, z_pos = torch.randn(2, 2, 7, 4, generator=generator, dtype=torch.float64)
-    anchor_tau = 0.1 + torch.rand(2, 7, generator=generator, dtype=torch.float64)
+def test_runs_of_a_stack_have_temperatures_of_their_own():
+    z, z_pos = embeddings(2, 7, 4), embeddings(2, 7, 4, seed=1)
+    anchor_tau = 0.1 + torch.rand(2, 7, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     tau = torch.tensor([0.2, 0.5], dtype=torch.float64)
-    found = losses.info_nce(z, z_pos, tau, anchor_tau=anchor_tau)
-    for r in range(2):
-        total = 0.0
-        for i in range(7):
-            s = torch.stack([torch.cosine_similarity(z[r, i], z_pos[r, j], dim=0) for j in range(7)])
-            share = torch.exp(s[i] / anchor_tau[r, i]) / torch.exp(s / anchor_tau[r, i]).sum()
-            total = total - anchor_tau[r, i] / tau[r] * share.log() / 7
-        torch.testing.assert_close(found[r], total)
+    found = losses.info_nce(z, z_pos, tau, anchor_tau=anchor_tau).tolist()
+    assert found == pytest.approx([written_out(z[r], z_pos[r], float(tau[r]), anchor_tau=anchor_tau[r]) for r in range(2)])
     alike = losses.info_nce(z, z_pos, tau, anchor_tau=tau[:, None].expand(2, 7))
     torch.testing.assert_close(alike, losses.info_nce(z, z_pos, tau))
-
-
-def test_temperatures_of_anchors_go_with_all_else_that_a_pair_may_have():
-    z, z_pos = embeddings(6, 4), embeddings(6, 4, seed=1)
-    draw = lambda seed: 0.2 + torch.rand(6, 6, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-    own, weight, tau_neg, anchor_tau = torch.eye(6, dtype=torch.bool), draw(2), draw(3), draw(4)[0]
-    admitted, positive = draw(5) > 0.5, own | own.roll(1, 0)
-    found = losses.info_nce(
-        z, z_pos, 0.3, tau_neg=tau_neg, admitted=admitted, weight=weight, positive=positive, anchor_tau=anchor_tau
-    )
-    total = 0.0
-    for i in range(6):
-        s = F.cosine_similarity(z[i : i + 1], z_pos)
-        tau = torch.where(positive[i], anchor_tau[i], tau_neg[i] * anchor_tau[i] / 0.3)
-        terms = torch.where(positive[i], 1.0, weight[i] * admitted[i]) * torch.exp(s / tau)
-        total = total - anchor_tau[i] / 0.3 * ((s / tau)[positive[i]].mean() - terms.sum().log()) / 6
-    torch.testing.assert_close(found, total)
 
 
 @pytest.mark.parametrize("name", ["uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64"])

@@ -416,17 +416,21 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize("path, message", PARTS.values(), ids=PARTS)
-def test_a_checkpoint_that_lacks_a_part_is_refused_and_nothing_of_it_is_taken_over(tiny, tmp_path, path, message):
-    """Each is written with a digest that fits, as one who forges a checkpoint would."""
-    runs, file = (
-        [Run("dann", 0.2, lambda_=0.5, protocol=tiny), Run("dw_pairs", 0.2, 0.1, protocol=tiny)],
-        tmp_path / "c.pt",
-    )
+@pytest.fixture(scope="module")
+def recorded(tiny):
+    """A stack after an epoch, with an adversary and recorded temperatures: its state has every part."""
+    runs = [Run("dann", 0.2, lambda_=0.5, protocol=tiny), Run("dw_pairs", 0.2, 0.1, protocol=tiny)]
     stack = pretrain.Stack(runs, "cpu", record=True)
     stack.train_epoch()
+    return stack
+
+
+@pytest.mark.parametrize("path, message", PARTS.values(), ids=PARTS)
+def test_a_checkpoint_that_lacks_a_part_is_refused_and_nothing_of_it_is_taken_over(recorded, tmp_path, path, message):
+    """Each is written with a digest that fits, as one who forges a checkpoint would."""
+    stack, file = recorded, tmp_path / "c.pt"
     write_checkpoint(cut(stack.state(), *path), file)
-    fresh = pretrain.Stack(runs, "cpu", record=True)
+    fresh = pretrain.Stack(stack.runs, "cpu", record=True)
     before = fresh.state()
     with pytest.raises(ValueError, match=message):
         fresh.restore(file)
