@@ -317,10 +317,10 @@ class Experiment:
         if not isinstance(methods, Iterable):
             raise ValueError(f"methods must be names with commas between them, got {methods!r}.")
         names = [m.strip() for m in methods.split(",")] if isinstance(methods, str) else list(methods)
-        unknown = [name for name in names if name not in self.methods]
-        if unknown and self.methods:  # there are none before a selection is frozen
-            it = f"no method {unknown[0]!r}{closest(unknown[0], self.methods)} in {self.name}"
-            raise ValueError(f"{it}: its methods are {', '.join(self.methods)}.")
+        known = self.methods or tuple(ALL_METHODS)  # it has none before a selection is frozen
+        if unknown := [name for name in names if name not in known]:
+            it = f"no method {unknown[0]!r}{closest(unknown[0], known)} in {self.name}"
+            raise ValueError(f"{it}; there are {', '.join(known)}.")
         if not names:
             raise ValueError("methods must name at least one method.")
         return {*names}
