@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
 
-from .checks import checked_choice, checked_number
+from .checks import checked_choice, checked_number, closest
 from .data import LABEL_FRACTIONS, NUM_DIGITS
 from .files import content_hash
 from .methods import ALL_METHODS
@@ -33,6 +33,7 @@ LAMBDAS = (0.01, 0.1, 1.0, 5.0)
 SIGMAS = (0.0, 25.0, 50.0, 75.0, 150.0)
 # Hyperparameters of a method, in the order in which grids and selection compare them.
 HYPERPARAMETERS = ("tau_alpha", "tau_beta", "lambda_")
+USABLE = ("tau_beta", "lambda_", "discriminator", "adversary", "memory")  # what `Method.uses` may name
 METRICS = ("validation", "test_id", "test_ood", "d_test_id")  # what is measured of a run; `evaluate` says how
 
 
@@ -286,6 +287,9 @@ class Run(Checked):
             raise ValueError(f"unknown method {self.method!r}: the methods are {', '.join(ALL_METHODS)}.")
         super().__post_init__()
         uses = ALL_METHODS[self.method].uses
+        for name in uses - {*USABLE}:
+            known = f"a method may use {', '.join(USABLE)}"
+            raise ValueError(f"method {self.method!r} uses {name!r}{closest(name, USABLE)}: {known}.")
         if "discriminator" in uses and self.discriminator is None:
             object.__setattr__(self, "discriminator", "global")
         for name in ("tau_beta", "lambda_", "discriminator"):

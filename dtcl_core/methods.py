@@ -163,7 +163,7 @@ class Method:
         remember: for a method with "memory": the two numbers of each image of a batch after a step, [R, N, 2]. The first is a
             temperature and starts at tau_alpha; the second starts at 0.
         uses: what it reads besides tau_alpha: ``"tau_beta"``, ``"lambda_"``, ``"discriminator"`` (posteriors), ``"adversary"`` (a domain
-            classifier), ``"memory"`` (two numbers an image). Another word is not noticed.
+            classifier), ``"memory"`` (two numbers an image). `config.Run` refuses another word.
         jitter: whether the colours of the views are jittered.
         oracle: whether the method uses knowledge of the test domain, and so is an upper bound.
     """

@@ -1,8 +1,8 @@
 """The reproduction of arXiv 2601.07748 on `dtcl_core`: what is asked, selected, compared, judged and drawn.
 
-In the order of their use: `experiments` lists runs, `reported` holds the paper's numbers and `left_open` fills what it
-leaves open; `study` brings an experiment to its rows; `selection` picks configurations by validation; `compare` has one
-difference with its interval; `contrasts` says what each claim compares, and `claims` judges; `embeddings` looks into trained
-networks; `tables` and `figures` (by `style`) make the twins of the paper's; `audit` retrains stored rows; `chapter` is what
-notebooks need; `cli` is the command `dtcl`.
+Each module imports only those named before it. `reported`: the paper's numbers. `left_open`: settings that it leaves open.
+`experiments`: lists of runs, shared names. `selection`: configurations by validation, frozen in files. `compare`: a mean or
+difference with its interval. `study`: rows of an experiment, evidence for claims. `contrasts`: what claims compare. `style`,
+`chapter`: the look of figures, what notebooks need. `claims`: the rule and the verdicts (their words are in headline.md). `tables`,
+`figures`: twins of the paper's. `embeddings`: what networks know. `audit`: stored rows again. `cli`: the command `dtcl`.
 """

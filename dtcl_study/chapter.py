@@ -1,4 +1,4 @@
-"""What every chapter needs: parameters that are checked, figures that are drawn, tables and sentences that nbval can compare."""
+"""What every chapter needs: parameters that are checked, figures that are drawn; sentences and `Table`, which nbval compares."""
 
 from __future__ import annotations
 

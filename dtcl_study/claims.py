@@ -26,7 +26,7 @@ from dtcl_core.config import Protocol
 from . import contrasts
 from .chapter import Table
 from .compare import Interval, mean
-from .experiments import BASELINES, EVERYWHERE, ID, OOD, PROPOSED, SHORT, title
+from .experiments import BASELINES, HIGHER_DROPOUT, ID, OOD, PROPOSED, SHORT, title
 from .reported import SEEDS, SIGMA
 from .study import Evidence, Study, apart
 
@@ -90,12 +90,12 @@ def states(found: Iterable[tuple[Any, ...]], decides: bool = True, m: int | None
 
 def by_the_rule(contrasts: Sequence[Contrast]) -> str:
     """The verdict on most claims."""
-    told = [c.state for c in contrasts if c.decides]
-    if NOT_YET in told:
+    found = [c.state for c in contrasts if c.decides]
+    if NOT_YET in found:
         return NOT_YET
-    if "against" in told:
+    if "against" in found:
         return "not confirmed"
-    share = told.count("for") / len(told)
+    share = found.count("for") / len(found)
     return "confirmed" if share == 1 else "partly confirmed" if share >= 0.5 else "open"
 
 
@@ -185,7 +185,7 @@ def judged(number: int, evidence: Evidence | None = None) -> Verdict:
     return CLAIMS[number - 1].judged(evidence or Evidence())
 
 
-# What pages say of claims 1 and 2: the claims, what is compared and how, how sure the answer is, and what verdicts mean.
+# Paragraphs of `headline.md`: the claims; a caption, its words, its brackets; how sure; dropout 0.25 (two); what verdicts mean.
 SAID = (resources.files("dtcl_study") / "headline.md").read_text(encoding="utf-8").rstrip().split("\n\n")
 MAIN, COMPARED, SIDES, RANGE, SURE, HINT, SECOND, MEANS = SAID
 
@@ -196,22 +196,22 @@ def about(contrasts: Iterable[Contrast], metric: str = "", method: str = "") -> 
 
 
 def sides(contrasts: Sequence[Contrast], means: bool = True) -> str:
-    """On which side of zero 95 % intervals lie; with the range of `means`, such as "worse than all 4 (-0.057 to -0.035)", else names."""
+    """By 95 % intervals, such as "worse than all 4 (-0.057 to -0.035)"; without the range of `means`, one or two are named."""
     told, each = list[str](), [c.interval.mean for c in contrasts]
     for side, word in {1: "better than", 0: "unclear vs", -1: "worse than"}.items():
         here = [c.other for c in contrasts if c.interval.side == side]
-        said = f"{'all ' * (len(here) == len(contrasts))}{len(here)}"
+        said = f"all {len(here)}" if len(here) == len(contrasts) else f"{len(here)}"
         if side and len(here) < min(3, len(contrasts)) and not means:
             said = " and ".join(re.sub(r"CL with | CL| Negatives| Penalty", "", title(other)) for other in here)
-        told += [f"{word} {said}"] * bool(here)
-    return ", ".join(told) + f" ({min(each):+.3f} to {max(each):+.3f})" * means
+        told += [f"{word} {said}"] if here else []
+    return ", ".join(told) + (f" ({min(each):+.3f} to {max(each):+.3f})" if means else "")
 
 
-def tally(contrasts: Sequence[Contrast]) -> str:
-    """Such as "better in 13 of 16 comparisons", with how many are worse, if any, by 95 % intervals."""
-    found = [c.interval for c in contrasts if c.decides]
-    better, worse = (sum(i.side == side for i in found) for side in (1, -1))
-    return f"better in {better} of {len(found)} comparisons" + f" and worse in {worse}" * (worse > 0)
+def tally(contrasts: Sequence[Contrast], short: bool = False) -> str:
+    """By 95 % intervals, such as "better in 13 of 16 comparisons and worse in 1"; `short`: "13 and worse in 1"."""
+    found = [c.interval.side for c in contrasts if c.decides]
+    said = f"{found.count(1)}" if short else f"better in {found.count(1)} of {len(found)} comparisons"
+    return said + (f" and worse in {found.count(-1)}" if -1 in found else "")
 
 
 def headline(first: Verdict, second: Verdict, elsewhere: str = "") -> tuple[str, Table, str]:
@@ -242,7 +242,8 @@ def with_fresh(rows: pd.DataFrame, number: int = 1, preset: str = "paper") -> Ve
 def swapped(rows: pd.DataFrame, preset: str = "paper") -> Verdict:
     """The verdict on claim 1 with these rows of proposed methods in the place of their frozen configurations'."""
     frozen = Evidence(preset).at(SIGMA)
-    assert set() < {*rows.method} <= {*PROPOSED}, {*rows.method}
+    if rows.empty or not {*rows.method} <= {*PROPOSED}:
+        raise ValueError(f"rows must be of {' or '.join(PROPOSED)}, got {sorted({*rows.method})}.")
     return with_fresh(pd.concat([frozen[~frozen.method.isin(rows.method)], rows]), preset=preset)
 
 
@@ -250,20 +251,20 @@ def second_study(preset: str = "paper") -> tuple[Verdict, ...]:
     """The second study's verdicts on claims 1 and 2 (PREREGISTRATION_DROPOUT.md); none before all of its fresh rows are there."""
     study = Study("dropout_fresh", preset, quiet=True)
     whole = study.frame.key.nunique() == len(study.runs) > 0
-    return tuple(with_fresh(study.frame, number, preset) for number in (1, 2) if whole)
+    return tuple(with_fresh(study.frame, number, preset) for number in (1, 2)) if whole else ()
 
 
 def other_settings(preset: str = "paper") -> str:
-    """What becomes of claim 1 with `EVERYWHERE`: in the second study, else on ten fresh seeds of the first, else nothing."""
-    taken, changed = Evidence(preset), Evidence(preset, EVERYWHERE)
-    was, new = f"{Protocol().dropout:g}", EVERYWHERE.removeprefix("dropout ")
+    """What becomes of claim 1 with `HIGHER_DROPOUT`: in the second study, else on ten fresh seeds of the first, else nothing."""
+    taken, changed = Evidence(preset), Evidence(preset, HIGHER_DROPOUT)
+    was, new = f"{Protocol().dropout:g}", HIGHER_DROPOUT.removeprefix("dropout ")
     if again := second_study(preset):
         how = "is the same" if [verdict.word for verdict in again] == [judged(k, taken).word for k in (1, 2)] else "differs"
         return f"<br>{SECOND.format(was=was, new=new, n=again[0].contrasts[0].interval.n, how=how, said=second_said(again))}"
-    same = with_fresh(taken.fresh[taken.fresh.seed.isin(set(changed.fresh.seed))], preset=preset)
-    if NOT_YET in ((other := judged(1, changed)).word, same.word):
+    same, other = with_fresh(taken.fresh[taken.fresh.seed.isin(set(changed.fresh.seed))], preset=preset), judged(1, changed)
+    if NOT_YET in (same.word, other.word):
         return ""
-    then, whole = (re.sub(r"better in | of \d+ comparisons", "", tally(v.contrasts)) for v in (same, judged(1, taken)))
+    then, whole = (tally(verdict.contrasts, short=True) for verdict in (same, judged(1, taken)))
     mine, n = changed.fresh[changed.fresh.method.isin(PROPOSED)], other.contrasts[0].interval.n
     elsewhere = sum(apart(changed.fresh[changed.fresh.method == m], mine) for m in BASELINES)
     return f"<br>{HINT.format(was=was, new=new, n=n, now=tally(other.contrasts), then=then, whole=whole, apart=elsewhere)}"

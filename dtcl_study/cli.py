@@ -75,7 +75,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     device = {"default": "auto", "help": "auto, cpu, cuda or cuda:N (default: auto)"}
     sigma = {"help": "colour spreads with commas between them (default: the experiment's)"}
     store = {"metavar": "FOLDER", "help": "the store (default: results/)"}
-    plain = {"action": "store_true", "help": "print it as JSON"}
+    as_data = {"action": "store_true", "help": "print it as JSON"}
 
     def command(name: str, says: str, more: str, options: dict[str, dict[str, Any]]) -> None:
         parser = commands.add_parser(name, help=says, description=f"{says[0].upper()}{says[1:]}. {more}", allow_abbrev=False)
@@ -100,7 +100,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     command("status", "how many runs of each part of the design exist, and how long the rest would take", "In the preset paper.", {
         "--device": {"default": "auto", "help": "of this machine, whose time is estimated from stored rows: auto, cpu or cuda (default: auto)"},
         "--results": store,
-        "--json": plain,
+        "--json": as_data,
     })  # fmt: skip
     more = ("They are picked at random, each with the stack it was trained in. On the same kind of machine, with the same code and "
             "versions, they must be identical; elsewhere they must agree in distribution over seeds. Exit status: 0 passed, 1 failed, "
@@ -111,7 +111,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         "--seed": {"type": int, "help": "pick the same rows as another call with this seed"},
         "--exact": {"action": "store_true", "help": "only rows that must be identical: of this code, such a machine, as many threads"},
         "--results": store,
-        "--json": plain,
+        "--json": as_data,
     })  # fmt: skip
     more = "A training step of every method is held against float64 on the CPU. Exit status: 0 all is well, 1 something is wrong."
     command("check", "what this machine would train with, and whether it computes right", more, {"--device": device})
@@ -126,7 +126,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     command("reproduce", "print a table or claim of the paper, reported beside measured", "With intervals and n. Only reads.", {
         "what": {"nargs": "+", "metavar": "WHAT", "help": '"Table 1" to "Table 9", or "claim 1" to "claim 15"'},
         "--format": {"choices": ("text", "latex"), "default": "text", "help": "(default: text)"},
-        "--json": plain,
+        "--json": {**as_data, "help": "print it as JSON, whatever the format"},
     })  # fmt: skip
     peers = commands.add_parser(
         "benchmark", add_help=False, help="time the engine beside its peers on this machine; writes to benchmarks/, or --out"
@@ -164,6 +164,7 @@ def check_store(named: str | None, command: str) -> None:
 def run(options: argparse.Namespace) -> int:
     """Train the missing runs of an experiment; 1 if there are runs and all diverged, `STOPPED` if stopped, else 0."""
     from dtcl_core.engine.device import check_precision_name, resolve_device
+    from dtcl_core.engine.provenance import SOURCES
     from dtcl_core.launch import local
     from dtcl_core.pretrain import Interrupted
     from dtcl_core.results import Store
@@ -182,10 +183,14 @@ def run(options: argparse.Namespace) -> int:
         raise ValueError(f"--seeds {options.seeds} is too many: these runs of {options.experiment} have {count}.")
     runs = local.shard_of(runs, *options.shard) if options.shard else runs
     store = Store(options.results) if options.results else store_of(options.preset)
-    if options.precision == "bfloat16" and store.path.resolve() == HERE.parent / "results":
+    of_the_book = store.path.resolve() == HERE.parent / "results"
+    if options.precision == "bfloat16" and of_the_book:
         raise ValueError("the rows in results/ are in float32; bfloat16 needs a store of its own: --results FOLDER.")
     missing, counted = len(store.missing(runs, record)), f"{options.experiment}, preset {options.preset}"
     print(f"{counted}: {len(runs) - missing} of {len(runs)} runs exist in {store.path}.", flush=True)
+    rows = store.rows({run.key for run in runs}).values()
+    if old := 0 if of_the_book else sum(row["provenance"]["sources"] != SOURCES for row in rows):
+        print(f"{old} of them are of other numeric code; name a changed method anew, or use --results FOLDER.", flush=True)
     if missing:
         print(f"Training {missing} on {device}.", flush=True)
         try:
@@ -220,7 +225,7 @@ def status(options: argparse.Namespace) -> int:
     lines: list[dict[str, Any]] = []
     for share in shares(store, present.keys()):
         runs, missing, images = len(share.runs), len(share.missing), sum(map(local.image_epochs, share.to_train))
-        seeds = {len(by_seed) for by_seed in grids(share.runs).values()}
+        seeds = {len(by_number) for by_number in grids(share.runs).values()}
         lines.append({
             "part": share.name, "runs": runs, "present": runs - missing, "missing": missing, "to_train": len(share.to_train),
             "seeds": max(seeds) if len(seeds) == 1 else None, "complete_seeds": min(map(len, runs_of_complete_seeds(share.runs, present).values()), default=0),
@@ -294,9 +299,8 @@ def audit_rows(options: argparse.Namespace) -> int:
         print(as_json({"outcome": outcome, "stopped": stopped, "said": said, "rows": lines}))
     else:
         for line in lines:
-            print(
-                "{key}  {0:<9}  expected: {expected:<28}  {run}".format("identical" if line["identical"] else "differs", **line)
-            )
+            came_out = "identical" if line["identical"] else "differs"
+            print(f"{line['key']}  {came_out:<9}  expected: {line['expected']:<28}  {line['run']}")
         print(*said, ending, sep="\n")
     return STOPPED if stopped else {audit.PASSED: 0, audit.FAILED: 1, audit.UNDECIDED: 3}[outcome]
 
@@ -343,7 +347,7 @@ def reproduce(options: argparse.Namespace) -> int:
     """Print a table of the paper, reported beside measured, with the verdicts on its claims; or a claim with its contrasts."""
     import pandas as pd
 
-    from . import claims, compare, study, tables
+    from . import claims, compare, experiments, reported, study, tables
 
     asked = re.fullmatch(r"\s*(table|claim)\s*(\d+)\s*", " ".join(options.what), re.IGNORECASE)
     if asked is None:
@@ -353,7 +357,7 @@ def reproduce(options: argparse.Namespace) -> int:
         evidence = study.Evidence()
         twin = tables.twin_of(number, evidence)
         words = {f"claim {c.number} ({c.judged_on} seeds)": c.judged(evidence).word for c in claims.CLAIMS if number in c.tables}
-        counts, most = {interval.n for interval in twin.measured.values()} - {0}, claims.SEEDS
+        counts, most = {interval.n for interval in twin.measured.values()} - {0}, reported.SEEDS
         mixed = f" of the grid where n is at most {most}, else fresh"
         whose = " of the grid" if all(n <= most for n in counts) else " (fresh)" if all(n > most for n in counts) else mixed
         seeds = twin.n_text if twin.n_text == tables.NOT_RUN else twin.n_text + whose
@@ -366,7 +370,7 @@ def reproduce(options: argparse.Namespace) -> int:
         more = {"says": claims.CLAIMS[number - 1].says, "verdict": verdict.word, "counts": verdict.counts}
         heading = f"Claim {number}: {more['says']}\nVerdict: {verdict.word} ({verdict.counts})"
         if number < 3:
-            more["second_study"] = f"with {claims.EVERYWHERE}: {claims.second_said(claims.second_study())}"
+            more["second_study"] = f"with {experiments.HIGHER_DROPOUT}: {claims.second_said(claims.second_study())}"
             heading += f"\nSecond study, {more['second_study']}"
         lines = [(c.label, *c.interval, c.state if c.decides else f"{c.state}, beside") for c in verdict.contrasts]
         found = pd.DataFrame(lines, columns=["contrast", "difference", "low", "high", "n", "state"])
@@ -385,8 +389,8 @@ def printed(heading: str, found: Any, latex: bool) -> str:
     if latex:
         cells = [[re.sub(r"([%&_#$])", r"\\\1", cell).replace("–", "--") for cell in column] for column in table]
         head, *rest = (" & ".join(line) + r" \\" for line in zip(*cells))
-        begin = re.sub("^", "% ", heading, flags=re.MULTILINE), rf"\begin{{tabular}}{{{'l' * len(table)}}}"
-        return "\n".join([*begin, head, r"\hline", *rest, r"\end{tabular}"])
+        comment, form = re.sub("^", "% ", heading, flags=re.MULTILINE), "l" * len(table)
+        return "\n".join([comment, rf"\begin{{tabular}}{{{form}}}", head, r"\hline", *rest, r"\end{tabular}"])
     padded = [[cell.ljust(max(map(len, column))) for cell in column] for column in table]
     return "\n".join([heading, *("  ".join(line).rstrip() for line in zip(*padded))])
 

@@ -86,7 +86,7 @@ def predicted(draws: Sequence[Sequence[float]], seeds: int, ends: tuple[float, f
     """
     means = pd.Series([np.mean(each) for each in draws], dtype=float)
     n, others = len(means), sum(len(each) - 1 for each in draws)  # seeds, and degrees of freedom of the variance between draws
-    # A study with one draw has seed^2 + draw^2. The variance of our means holds draw^2 / 20, which np.var without ddof leaves out.
+    # Another study, with one draw, varies by seed^2 + draw^2, our means of k draws by seed^2 + draw^2 / k; np.var is the rest.
     between, within = means.var() * (1 / n + 1 / seeds), np.mean([np.var(each) for each in draws]) / seeds
     shares = between**2 / max(n - 1, 1) + within**2 / max(others, 1)
     df = max((between + within) ** 2 / shares, 1.0) if shares else 1.0  # by Welch and Satterthwaite

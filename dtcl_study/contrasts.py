@@ -114,18 +114,18 @@ def _shortfall(e: Evidence, method: str) -> pd.Series:
     return pd.Series(shortfall, dtype=float)
 
 
-def beside_each(values: Mapping[str, pd.Series], metric: str, label: str) -> Differences:
+def over_each_baseline(values: Mapping[str, pd.Series], metric: str, label: str) -> Differences:
     """What each proposed method has over each baseline, from one value per seed of each method."""
     for method, other in product(PROPOSED, BASELINES):
-        told = f"{SHORT[metric]}{label}: {title(method)} over {title(other)}"
-        yield told, difference(values[method], values[other]), metric, method, other
+        says = f"{SHORT[metric]}{label}: {title(method)} over {title(other)}"
+        yield says, difference(values[method], values[other]), metric, method, other
 
 
 def on_average(e: Evidence) -> Differences:
     """Means over the whole grid."""
     for metric in (OOD, ID):
         means = {m: e.by_configuration(m, metric).mean() for m in (*PROPOSED, *BASELINES)}
-        yield from beside_each(means, metric, ", mean over the grid")
+        yield from over_each_baseline(means, metric, ", mean over the grid")
 
 
 def discriminators(e: Evidence) -> Differences:
@@ -144,8 +144,8 @@ def projector_heads(e: Evidence) -> Differences:
     for metric in (ID, OOD):
         for kind, name in (("linear", "a linear head"), ("mlp", "an MLP head")):
             for k in HEAD_SIZES:
-                beside = difference(by_seed(plain, metric), by_seed(rows, metric, projector=kind, projector_dim=k))
-                yield f"{SHORT[metric]}: no head over {name} of {k} dimensions, 10 % of labels", beside, metric
+                lead = difference(by_seed(plain, metric), by_seed(rows, metric, projector=kind, projector_dim=k))
+                yield f"{SHORT[metric]}: no head over {name} of {k} dimensions, 10 % of labels", lead, metric
     few = whole[whole.label_fraction == 0.01]  # as everywhere, the domain's probe is the one on the labelled 1 %
     for kind in ("linear", "mlp"):
         table = few[few.projector == kind].pivot(index="seed", columns="projector_dim", values=DOMAIN)
@@ -224,4 +224,4 @@ def short_of_the_best(e: Evidence) -> Differences:
 def holds_with_spread(e: Evidence) -> Differences:
     """How Test-ID changes from sigma 25 to 150, beside each baseline."""
     change = {m: difference(e.of(m, ID, sigma=150.0), e.of(m, ID, sigma=25.0)) for m in (*PROPOSED, *BASELINES)}
-    yield from beside_each(change, ID, " at sigma 150 minus at 25")
+    yield from over_each_baseline(change, ID, " at sigma 150 minus at 25")

@@ -54,7 +54,7 @@ def images(run: Run, data: ColoredDigits, split: str, count: int) -> torch.Tenso
 @torch.no_grad()
 def embed(encoder: Encoder, pixels: torch.Tensor) -> torch.Tensor:
     """Embeddings [N, k] of images [N, 3, 28, 28] by one encoder in evaluation mode, not normalised."""
-    return torch.cat([encoder([part], [1])[0] for part in pixels.split(CHUNK)])
+    return torch.cat([encoder([part], [1])[0] for part in pixels.split(CHUNK)])  # one stream of images, seen by one run
 
 
 def plane(embeddings: np.ndarray) -> tuple[np.ndarray, float]:

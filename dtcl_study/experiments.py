@@ -3,8 +3,8 @@
 An experiment says which runs it needs and trains nothing. Tables share runs by sharing keys: a run is trained once for all of
 them. Most come in three presets: `smoke` (a minute at most, shows that everything works and nothing else), `laptop` (short runs
 of a part) and `paper` (full runs: the paper's grid, or what stands beside it). `fresh`, `dropout_fresh` and `left_open` have
-runs in `paper` only.
-In `paper`, the runs of `fresh`, `choices` and `dropout_fresh` exist once `selection.freeze` has written their selections.
+runs in `paper` only. In `paper`, the runs of `fresh`, `choices` and `dropout_fresh` exist once `selection.freeze` has written
+their selections. The names that modules share are here too: groups of methods, accuracies, `title`.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ ORACLE = "color_jitter"
 HEAD_SIZES = (4, 8, 16)  # dimensions of projector heads
 ID, OOD, DOMAIN = "test_id", "test_ood", "d_test_id"
 SHORT = {OOD: "Test-OOD", ID: "Test-ID", DOMAIN: "D-Test-ID", "validation": "Validation"}  # accuracies, as tables call them
-FIRST_FRESH_SEED, FRESH_SEEDS, FEWER_FRESH_SEEDS = 1100, 50, 10  # at sigma 50, and at the other spreads
+FIRST_FRESH_SEED, FRESH_SEEDS, FEWER_FRESH_SEEDS = 1100, 50, 10  # fewer: at other spreads than 50, and of `choices`
 MAX_SEEDS = 100  # of a grid; more are a slip of the keyboard
 
 
 def title(method: str, short: bool = False) -> str:
     """A method's name in tables and figures; `short`: where "Negatives" and "Pairs" are enough."""
-    return ALL_METHODS[method].title.removeprefix("Domain-Weighted " * short)
+    return ALL_METHODS[method].title.removeprefix("Domain-Weighted " if short else "")
 
 
 def percent(share: float) -> str:
@@ -77,16 +77,17 @@ def grid(method: str) -> list[dict[str, float]]:
 
 def configurations(method: str, preset: str) -> list[dict[str, float]]:
     """The configurations of a method in a preset: the paper's grid, or one or two of it."""
+    uses = ALL_METHODS[checked_choice("method", method, tuple(ALL_METHODS))].uses
     if preset == "paper":
         return grid(method)
-    uses, few = ALL_METHODS[method].uses, [{"tau_alpha": tau} for tau in ((0.1, 0.2) if preset == "laptop" else (0.1,))]
+    few = [{"tau_alpha": tau} for tau in ((0.1, 0.2) if preset == "laptop" else (0.1,))]
     if "tau_beta" in uses:
         few = list(PAPER_SELECTS.values()) if preset == "laptop" else [PAPER_SELECTS.get(method, PAPER_SELECTS["dw_pairs"])]
     return [one | {"lambda_": 0.1} if "lambda_" in uses else one for one in few]
 
 
 def comparison(methods: Sequence[str], sigmas: Sequence[float] = (SIGMA,)) -> Callable[[str], list[Setting]]:
-    """Every configuration of some methods at some sigmas."""
+    """A function from a preset to settings: every configuration of some methods at some sigmas."""
 
     def settings(preset: str) -> list[Setting]:
         chosen = [s for s in sigmas if s in (SIGMA, 150.0)] if preset == "smoke" else sigmas
@@ -165,7 +166,8 @@ def fresh(preset: str) -> list[Setting]:
     return found
 
 
-EVERYWHERE = "dropout 0.25"  # the change below that is tried in all four baselines: its leads came near the paper's
+# Tried below in all four baselines, because its leads came near the paper's; the second study takes it.
+HIGHER_DROPOUT, HIGHER_DROPOUT_CHANGE = "dropout 0.25", {"dropout": 0.25}
 
 
 def other_choices() -> dict[str, tuple[dict[str, Any], tuple[str, ...]]]:
@@ -180,14 +182,14 @@ def other_choices() -> dict[str, tuple[dict[str, Any], tuple[str, ...]]]:
     networks: dict[str, dict[str, Any]] = {
         "colours clipped": {"color_clipping": "clip"},
         "crops from 0.2": {"crop_scale": (0.2, 1.0)},
-        EVERYWHERE: {"dropout": 0.25},
+        HIGHER_DROPOUT: HIGHER_DROPOUT_CHANGE,
         "batches of 128": {"batch_size": 128},
         "both directions of the loss": {"symmetric": True},
         "max pooling": {"downsampling": "max_pool"},
         "twice the channels": {"channels": tuple(2 * n for n in Protocol().channels)},
     }
     every = {name: (change, PROPOSED) for name, change in weight.items()}
-    tried_in = {name: BASELINES if name == EVERYWHERE else BASELINES[:1] for name in networks}
+    tried_in = {name: BASELINES if name == HIGHER_DROPOUT else BASELINES[:1] for name in networks}
     return every | {name: (change, (*tried_in[name], *PROPOSED)) for name, change in networks.items()}
 
 
@@ -210,10 +212,10 @@ def choices(preset: str) -> list[Setting]:
 
 
 def retuned(preset: str) -> list[Setting]:
-    """The baselines without a penalty under `EVERYWHERE` with several temperatures, of which each may choose its own again."""
+    """Standard CL and Same Domain Negatives with dropout 0.25 at several temperatures, so that each may choose its own again."""
     taus, count = ((0.05, 0.075, 0.1, 0.125), FEWER_FRESH_SEEDS) if preset == "paper" else ((0.1, 0.125), PRESETS[preset].seeds)
     seeds = range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + count)
-    shared = {"sigma": SIGMA, "protocol": other_choices()[EVERYWHERE][0], "seeds": seeds}
+    shared = {"sigma": SIGMA, "protocol": HIGHER_DROPOUT_CHANGE, "seeds": seeds}
     return [{"method": method, "tau_alpha": tau, **shared} for method in BASELINES[:2] for tau in taus]
 
 
@@ -226,21 +228,21 @@ def other_selection(preset: str) -> list[Setting]:
     return [{"method": "dw_negatives", "tau_alpha": 0.075, "tau_beta": 0.25, "sigma": SIGMA, "seeds": seeds}]
 
 
-# The second study: the main comparison with `EVERYWHERE` (PREREGISTRATION_DROPOUT.md).
-HIGHEST_AGAIN = 0.175  # tau_alpha; no higher one is selected by these methods, in the paper's text or in the first study
+# The second study: the main comparison with dropout 0.25 (PREREGISTRATION_DROPOUT.md).
+HIGHEST_IN_DROPOUT_GRID = 0.175  # tau_alpha; these methods select no higher one, in the paper's text or in the first study
 
 
 def dropout_grid(preset: str) -> list[Setting]:
-    """The lower temperatures of the main comparison's grid, its oracle aside, under `EVERYWHERE`."""
-    every, changed = comparison((*BASELINES, *PROPOSED))(preset), {"protocol": other_choices()[EVERYWHERE][0]}
-    return [{**one, **changed} for one in every if one["tau_alpha"] <= HIGHEST_AGAIN or preset != "paper"]
+    """The lower temperatures of the main comparison's grid, its oracle aside, with dropout 0.25."""
+    every = [{**one, "protocol": HIGHER_DROPOUT_CHANGE} for one in comparison((*BASELINES, *PROPOSED))(preset)]
+    return [one for one in every if one["tau_alpha"] <= HIGHEST_IN_DROPOUT_GRID or preset != "paper"]
 
 
 def dropout_fresh(preset: str) -> list[Setting]:
     """What `dropout_grid` selects, once it is frozen, on fifty further fresh seeds, on which no settings were compared."""
     chosen = [c for one in frozen("frozen_dropout") for c in one["configurations"]] if preset == "paper" else []
     first = FIRST_FRESH_SEED + FRESH_SEEDS
-    return [{**c, "protocol": other_choices()[EVERYWHERE][0], "seeds": range(first, first + FRESH_SEEDS)} for c in chosen]
+    return [{**c, "protocol": HIGHER_DROPOUT_CHANGE, "seeds": range(first, first + FRESH_SEEDS)} for c in chosen]
 
 
 # --- the registry -----------------------------------------------------------------------------------------------------
@@ -365,7 +367,7 @@ REGISTRY = {
     )
 }
 
-# The design in the order in which it is trained: an experiment, and what of it. Other experiments show runs of these.
+# What is trained, in this order. A name begins with its experiment; after a comma, what part of it. Other experiments show these runs.
 PARTS: dict[str, dict[str, Any]] = {
     "main_table": {}, "fresh": {}, "projector_head": {}, "sigma_ablation, seed 0": {"sigma": (150, 75, 25, 0), "seeds": 1},
     "global_vs_batch, sigma 50": {"sigma": 50}, "choices": {}, "retuned": {}, "other_selection": {},

@@ -45,7 +45,7 @@ def _present(*columns: Iterable[str]) -> list[str]:
 
 
 def _not_yet(axis: Axes, titled: bool = False) -> None:
-    """Say so in the middle of the panel, or in its title where the paper's numbers are drawn."""
+    """Write "not yet run" in the middle of the panel, or in its title where the paper's numbers are drawn."""
     if not titled:
         axis.text(0.5, 0.5, "not yet run", transform=axis.transAxes, ha="center", va="center", color=GRAY)
     for place in ("left", "center") if titled else ():
@@ -59,7 +59,7 @@ def _chance(axis: Axes, along: str) -> None:
 
 
 def _limits(points: Iterable[float], intervals: Iterable[Interval], least: float = 0.06) -> tuple[float, float]:
-    """Where an axis of accuracies ends: at all points, and at intervals as far as they stretch it to at most three times that."""
+    """The ends of an axis of accuracies: all points lie inside, and intervals as far as they stretch it to at most three times that."""
     found = np.array([p for p in points if np.isfinite(p)])
     if not len(found):
         return 0.4, 1.02
@@ -90,11 +90,11 @@ def _bar(axis: Axes, interval: Interval, place: float, style: Look, along: str =
         axis.plot(*at(interval.mean, place), color=style.color, **plain | mark)
 
 
-def _legend(figure: Figure, handles: list[Any], counts: Iterable[float], said: str = "", of: str = "", columns: int = 2) -> None:
+def _legend(figure: Figure, handles: list[Any], counts: Iterable[float], says: str = "", of: str = "", columns: int = 2) -> None:
     """A legend below the panels, which says of how many seeds means are, and what an arrow means if one is drawn."""
     beyond = any(line.get_label() == BEYOND for axis in figure.axes for line in axis.lines)
-    told = said + n_said(counts, of) + ("\nan arrow: the interval goes on" if beyond else "")
-    legend = figure.legend(handles=handles, loc="outside lower center", ncols=columns, columnspacing=1.4, title=told)
+    below = says + n_said(counts, of) + ("\nan arrow: the interval goes on" if beyond else "")
+    legend = figure.legend(handles=handles, loc="outside lower center", ncols=columns, columnspacing=1.4, title=below)
     legend.get_title().set_multialignment("center")
 
 
@@ -137,8 +137,8 @@ def compare_methods(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequenc
             values, style = rows.loc[rows.method == method, metric], look(method)
             axis.plot(values, [place - 0.22] * len(values), "o", color=style.color, alpha=0.5, markersize=3, markeredgewidth=0)
             _bar(axis, interval, place, style)
-            told = paper.loc[paper.method == method, "value"]
-            axis.plot(told, [place + 0.3] * len(told), markeredgecolor="black", **REPORTED)
+            theirs = paper.loc[paper.method == method, "value"]
+            axis.plot(theirs, [place + 0.3] * len(theirs), markeredgecolor="black", **REPORTED)
         _chance(axis, "x")
         if rows.empty:
             _not_yet(axis, titled=True)
@@ -171,8 +171,8 @@ def along_sigma(rows: pd.DataFrame, reported: pd.DataFrame, metrics: Sequence[st
             axis.plot(list(line), [i.mean for i in line.values()], dash, color=style.color, linewidth=0.7, alpha=0.6)
             for place, interval in line.items():
                 _bar(axis, interval, place, style, "y")
-            told = paper[paper.method == method]
-            axis.plot([spreads.index(s) + shift for s in told.sigma], told.value, markeredgecolor=style.color, **REPORTED)
+            theirs = paper[paper.method == method]
+            axis.plot([spreads.index(s) + shift for s in theirs.sigma], theirs.value, markeredgecolor=style.color, **REPORTED)
         _chance(axis, "y")
         for place in range(0, len(spreads), 2):  # a light ground, so that dodged points are seen to belong together
             axis.axvspan(place - 0.5, place + 0.5, color="0.955", linewidth=0, zorder=-2)
@@ -309,8 +309,8 @@ def maps(means: pd.DataFrame, chosen: pd.DataFrame, reported: pd.DataFrame, meth
     alphas = sorted({*TAU_ALPHAS, *mine.tau_alpha})
     betas = sorted({*TAU_BETAS, *mine.tau_beta})
     figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 0.7 + 0.163 * len(alphas)), sharey=True, layout="constrained")
-    told, picked = paper[paper.metric == metric], paper[paper.metric == "validation"].nlargest(1, "value")
-    shown = {"reported": (told.assign(shown=told.value), picked)}
+    theirs, picked = paper[paper.metric == metric], paper[paper.metric == "validation"].nlargest(1, "value")
+    shown = {"reported": (theirs.assign(shown=theirs.value), picked)}
     shown[f"measured, {n_said(mine.n)}"] = (mine.assign(shown=mine[metric]), chosen[chosen.method == method])
     for axis, (name, (table, selected)) in zip(axes, shown.items()):
         _map(axis, table.set_index(["tau_alpha", "tau_beta"]).shown.unstack().reindex(index=alphas, columns=betas))
@@ -392,9 +392,8 @@ def temperature_ridges(trace: Trace, tau_alpha: float, seeds: int) -> Figure:
         axis.spines.left.set_visible(False)
         axis.grid(visible=False)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="upper center", ncols=3)
-    axes[-1, 0].set_xlabel(
-        rf"temperature $\tau_{{ij}}$; left: epoch; dashed: $\tau_\alpha$; {n_said([seeds], ' pooled' * (seeds > 1))}"
-    )
+    how_many = n_said([seeds], " pooled" if seeds > 1 else "")
+    axes[-1, 0].set_xlabel(rf"temperature $\tau_{{ij}}$; left: epoch; dashed: $\tau_\alpha$; {how_many}")
     figure.subplots_adjust(hspace=-0.1, left=0.1, right=0.97, top=1 - 0.3 / height, bottom=0.5 / height)
     return figure
 
@@ -447,9 +446,8 @@ def idea() -> Figure:
     same = (2.4, int(anchor.nonzero()[1, 0]), 0.95, "same_domain", "same colour")
     other = (0.85, int((~anchor).nonzero()[0, 0]), 0.05, "cross_domain", "another colour")
     for y, index, w, kind, told in (same, other):
-        tau = losses.pair_temperature(
-            torch.tensor([[w]]), FOLLOWED["tau_alpha"], FOLLOWED["tau_beta"], Protocol().tau_min, 2
-        ).item()
+        settings = FOLLOWED["tau_alpha"], FOLLOWED["tau_beta"], Protocol().tau_min
+        tau = losses.pair_temperature(torch.tensor([[w]]), *settings, num_domains=2).item()
         axis.annotate("", (2.75, y), (1.7, 1.75), arrowprops={"arrowstyle": "-|>", "color": PAIRS[kind], "linewidth": 0.25 / tau})
         _image(axis, train.images[index], 3.45, y, 1.25)
         push = "pushed apart hard" if w > 0.5 else "pushed apart less"

@@ -2,7 +2,7 @@
 
 The paper's rule: the configuration with the highest validation accuracy at 1 % of labels, averaged over seeds, separately for
 each method, discriminator and sigma. The choice at 1 % serves all label fractions. A run that diverged counts as chance. Ties go
-to the smaller tau_alpha, then tau_beta, then lambda.
+to the smaller tau_alpha, then tau_beta, then lambda. `freeze` writes selections to files, `experiments.frozen` reads them.
 """
 
 from __future__ import annotations
@@ -132,8 +132,7 @@ def freeze(name: str, frame: pd.DataFrame, folder: Path) -> Path:
 def strategies(frame: pd.DataFrame) -> pd.DataFrame:
     """Ways to select a configuration, and what each gives.
 
-    The ways, by what is largest: validation accuracy (the held-out colour, the paper's way), Test-ID accuracy (held-out digits),
-    minus the distance of D-Test-ID from 0.5, the mean of the first two less that distance, and Test-OOD, which no user knows.
+    A way selects the configuration with the largest `score`. Validation accuracy is the paper's way; no user knows Test-OOD.
 
     Returns:
         One row per context, way and seed: the columns of `CONTEXT`, way, seed, and the accuracies of digits in known and unseen
@@ -148,6 +147,7 @@ def strategies(frame: pd.DataFrame) -> pd.DataFrame:
         "a mix of the three": (rows.validation + rows.test_id) / 2 - distance,
         "Test-OOD": rows.test_ood,
     }
+    # `select` reads the column validation, so each way's score takes its place.
     parts = [leave_one_seed_out(rows.assign(validation=values)).assign(way=way) for way, values in score.items()]
     found = in_order(pd.concat(parts, ignore_index=True))
     return found[[*CONTEXT, "way", "seed", "test_id", "test_ood"]]

@@ -43,7 +43,7 @@ class Study:
 
     Attributes:
         runs: what is asked for.
-        narrowed: whether the runs are others than the preset's at these sigmas.
+        narrowed: whether options other than sigma ask for other runs than the preset's.
         store: where rows are.
 
     Raises:
@@ -151,8 +151,8 @@ def grids(runs: Sequence[Run]) -> dict[tuple[float, str | None], dict[int, list[
 def runs_of_complete_seeds(runs: Sequence[Run], there: Collection[str]) -> dict[tuple[float, str | None], list[list[Run]]]:
     """The runs of each complete seed of each grid."""
     return {
-        name: [members for members in by_seed.values() if all(run.key in there for run in members)]
-        for name, by_seed in grids(runs).items()
+        name: [members for members in seeds.values() if all(run.key in there for run in members)]
+        for name, seeds in grids(runs).items()
     }
 
 
@@ -163,7 +163,7 @@ def rows_of_complete_seeds(runs: Sequence[Run], frame: pd.DataFrame) -> pd.DataF
 
 
 def apart(one: pd.DataFrame, other: pd.DataFrame) -> bool:
-    """Whether no kind of processor trained runs of both: two with the same instructions but other names may round differently."""
+    """Whether no processor (by name and instructions) trained runs of both; others may round differently."""
     return {*zip(one.device_name, one.instructions)}.isdisjoint(zip(other.device_name, other.instructions))
 
 
@@ -186,7 +186,7 @@ def under_changes(base: pd.DataFrame, study: Study, methods: Sequence[str]) -> d
 
 @dataclass(eq=False)
 class Evidence:
-    """Rows, each read once, when a claim first asks for them."""
+    """The rows that claims look at, read when first asked for. `fresh` may be set, to judge other rows as if they were fresh."""
 
     preset: str = "paper"  # whose rows
     change: str | None = None  # one of `other_choices` that is made in all methods; None: the protocol as it is
@@ -196,8 +196,8 @@ class Evidence:
         """Fresh rows of each sigma and kind of discriminator whose seeds are all there; of a change at sigma 50 and 1 %."""
         if self.change:
             study = Study("choices", self.preset, quiet=True)
-            changed = under_changes(study.frame.iloc[:0], study, (*BASELINES, *PROPOSED))
-            return changed.get(self.change, changed["as taken"])
+            none = study.frame.iloc[:0]
+            return under_changes(none, study, (*BASELINES, *PROPOSED)).get(self.change, none)
         study = Study("fresh", self.preset, quiet=True)
         asked = grids(study.runs)
         whole = [(sigma, kind or "global") for (sigma, kind), n in study.counts.items() if n == len(asked[sigma, kind])]
@@ -256,7 +256,7 @@ class Evidence:
 
 
 class Share(NamedTuple):
-    """A part's share of what the preset `paper` asks for."""
+    """A part of the design (`experiments.PARTS`) in the preset `paper`: its runs, and those that are not there yet."""
 
     name: str
     runs: list[Run]

@@ -1,7 +1,7 @@
 """The paper's tables, each cell reported beside or above measured ("twins"): its rows in its order, its columns.
 
-A twin shows three decimals throughout, 95 % intervals over seeds, n, the best of each column in bold (of Tables 3 to 8 that of
-the table) and the second best underlined, the oracle aside; of D-Test-ID the nearest to one half.
+A twin shows three decimals, 95 % intervals over seeds and n. Bold: the best of a column (Tables 3 to 8: of the table; Table 9: of a
+method's two discriminators). Underlined, in Tables 1 and 2: the second best. Oracles aside; of D-Test-ID the nearest to one half.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from . import reported
 from .chapter import Table
 from .claims import NOT_YET, sides, states
 from .compare import Interval, accuracy, by_seed, cut_said, difference, seeds_said
-from .experiments import BASELINES, DOMAIN, ID, OOD, ORACLE, PROPOSED, SHORT, percent, title
+from .experiments import BASELINES, DOMAIN, ID, OOD, PROPOSED, SHORT, percent, title
 from .reported import CHANCE, SIGMA
 from .selection import ROUNDED
 from .study import Evidence, Study
@@ -31,7 +31,7 @@ ACCURACIES = (OOD, ID, DOMAIN)
 Where = Mapping[str, Any]  # values of columns of rows
 Place = tuple[int, int]  # a cell, by line and column
 NOT_RUN = "not yet run"
-KINDS, BESIDE = ("reported", "measured"), 3  # of accuracy; with so many columns a page has room for both side by side
+KINDS, BESIDE = ("reported", "measured"), 3  # the numbers of a cell; in how many columns a page has room for both side by side
 MARKS = {" *": "* the paper's methods", " †": "† oracle, not ranked"}
 
 
@@ -56,8 +56,9 @@ class Line:
     @property
     def mark(self) -> str:
         """What a page puts behind the label, as `MARKS` says."""
-        proposed = self.where.get("method") in PROPOSED and "discriminator" not in self.where
-        return " *" if proposed else " †" if self.where.get("method") == ORACLE else ""
+        name = self.where.get("method")
+        proposed = name in PROPOSED and "discriminator" not in self.where
+        return " *" if proposed else " †" if name and ALL_METHODS[name].oracle else ""
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,8 @@ class Twin:
         """The cells among which one is best: those of a column, or of the table, in each group of lines; no oracle's."""
         found: dict[Any, list[Place]] = {}
         for (i, line), j in product(enumerate(self.lines), range(len(self.columns))):
-            if line.where.get("method") != ORACLE:
-                found.setdefault((line.group, self.whole or j), []).append((i, j))
+            if line.mark != " †":
+                found.setdefault((line.group, None if self.whole else j), []).append((i, j))
         return list(found.values())
 
     @property
@@ -115,8 +116,8 @@ class Twin:
         lines = []
         for i, line in enumerate(self.lines):
             for j, column in enumerate(self.columns):
-                told, ours = self.reported.get((i, j), math.nan), self.measured[i, j]
-                lines.append((line.label, column.label, column.metric, told, *ours))
+                theirs, ours = self.reported.get((i, j), math.nan), self.measured[i, j]
+                lines.append((line.label, column.label, column.metric, theirs, *ours))
         return pd.DataFrame(lines, columns=["row", "column", "metric", "reported", "mean", "low", "high", "n"])
 
     @property
@@ -138,14 +139,14 @@ class Twin:
         for k, marks in enumerate((self.marks(self.reported), self.marks(self.comparable))):
             marked |= {(i if beside else 2 * i + k, names[k][j]): mark for (i, j), mark in marks.items()}
         for i, line in enumerate(self.lines):
-            label = {first: line.label + line.mark}
-            above, below = (label, label) if beside else (label | {" ": KINDS[0]}, {first: "", " ": KINDS[1]})
+            above = {first: line.label + line.mark} | ({} if beside else {" ": KINDS[0]})
+            below = above if beside else {first: "", " ": KINDS[1]}
             for j, (reported_name, measured_name) in enumerate(zip(*names, strict=True)):
-                told, ours = self.reported.get((i, j)), self.measured[i, j]
-                above[reported_name] = "–" if told is None else f"{told:.3f}"
+                theirs, ours = self.reported.get((i, j)), self.measured[i, j]
+                above[reported_name] = "–" if theirs is None else f"{theirs:.3f}"
                 below[measured_name] = f"{ours.mean:.3f}" if ours.n else "–"
                 ends = [ours.ends] * (ours.n > 1) + [f"n {ours.n}"] * (self.mixed and ours.n > 0)
-                small |= {(len(records) + (not beside), measured_name): ", ".join(ends)} if ends else {}
+                small |= {(i if beside else 2 * i + 1, measured_name): ", ".join(ends)} if ends else {}
             records += [above] if beside else [above, below]
         return Table(pd.DataFrame(records), self.said, marked, small)
 
@@ -156,8 +157,8 @@ class Twin:
         how = f"our mean over {self.n_text} and its 95 % interval{cut_said(intervals)}"
         if max((interval.n for interval in intervals), default=0) < 2:
             how = NOT_RUN if self.n_text == NOT_RUN else "one seed, so no interval"
-        found = {line.mark for line in self.lines}
-        how += "".join(f"{sign} {says}" for sign, says in zip(".;", (says for mark, says in MARKS.items() if mark in found)))
+        notes = "; ".join(says for mark, says in MARKS.items() if mark in {line.mark for line in self.lines})
+        how += f". {notes}" if notes else ""
         best = "best mean of the table" if self.whole else "best mean, underlined: second best"
         best = "the better of a method's two discriminators" if any(line.group for line in self.lines) else best
         best += " (D-Test-ID: nearest to 0.5, chance)" * (DOMAIN in {column.metric for column in self.columns})
@@ -171,15 +172,15 @@ def twin(caption: str, lines: Sequence[Line], columns: Sequence[Column], rows: p
         rows: of one configuration for each line and column, one row per seed.
         paper: columns metric, value and those that lines and columns name.
     """
-    told, measured = dict[Place, float](), dict[Place, Interval]()
+    theirs, measured = dict[Place, float](), dict[Place, Interval]()
     for i, line in enumerate(lines):
         for j, column in enumerate(columns):
             where = {**line.where, **column.where}
             there = np.logical_and.reduce([paper[name] == value for name, value in {"metric": column.metric, **where}.items()])
             if there.any():
-                told[i, j] = paper.value[there].item()
+                theirs[i, j] = paper.value[there].item()
             measured[i, j] = accuracy(by_seed(rows, column.metric, line.label, **where))
-    return Twin(caption, tuple(lines), tuple(columns), told, measured)
+    return Twin(caption, tuple(lines), tuple(columns), theirs, measured)
 
 
 def of_methods(methods: Sequence[str] = tuple(METHODS)) -> list[Line]:
@@ -248,7 +249,7 @@ def twin_of(number: int, evidence: Evidence | None = None) -> Twin:
 
 
 def leads(rows: pd.DataFrame) -> pd.DataFrame:
-    """What the proposed methods have over the baselines, and over the one that is nearest or ahead.
+    """Each proposed method beside the four baselines, and its smallest mean lead, with that baseline.
 
     `rows` are of one configuration a method on fresh seeds, at one label fraction; with fewer than two seeds the table is empty.
     """
@@ -263,7 +264,7 @@ def leads(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def devices_said(rows: pd.DataFrame) -> str:
-    """How many runs of which methods another kind of device trained than most; empty where one kind trained all."""
+    """Of which methods another kind of device trained runs than trained most, and how many; empty where one kind trained all."""
     cpu = rows.instructions.map(lambda name: f"a CPU with {name}" if isinstance(name, str) else "a CPU")
     kind = cpu.where(rows.device == "cpu", "a GPU")
     if kind.nunique() < 2:

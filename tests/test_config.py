@@ -6,6 +6,7 @@ import pytest
 
 from dtcl_core import config, results
 from dtcl_core.config import Protocol, Run
+from dtcl_core.methods import ALL_METHODS, Method
 
 GOLDEN = [json.loads(line) for line in (Path(__file__).parent / "golden/keys.jsonl").read_text(encoding="utf-8").splitlines()]
 
@@ -114,6 +115,12 @@ def test_fields_added_later_orphan_no_stored_row():
 def test_a_bad_run_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
         Run(**options)
+
+
+def test_a_method_that_uses_an_unknown_word_is_refused(monkeypatch):
+    monkeypatch.setitem(ALL_METHODS, "mine", Method("mine", uses=frozenset({"lambda"})))
+    with pytest.raises(ValueError, match=r"'mine' uses 'lambda' \(did you mean 'lambda_'\?\): a method may use tau_beta"):
+        Run("mine")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ It needs ``pip install "pytorch-metric-learning<3"``. The wrappers hand on label
 - `DistributedLossWrapper`, `CrossBatchMemory`, `MultipleLosses`: make the loss with ``packed=True``, and give
   ``with_domains(labels, domains, num_domains)`` in place of the labels. Only packed losses may get these: a miner, or another loss,
   would take one class in two domains for two classes.
-- `SelfSupervisedLoss`, which makes its own labels: set ``loss.domains = domains`` before each call.
+- `SelfSupervisedLoss`, which makes its own labels: set ``loss.domains = domains`` of this loss, not of the wrapper, before each call.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class DomainWeightedLoss(Weighed, BaseMetricLossFunction):
 
     Args:
         tau_alpha ... features: as for `modules.DomainWeightedInfoNCELoss`.
-        packed: whether labels carry the domains with them; see `with_domains`.
+        packed: whether labels carry the domains with them; see `with_domains`. Plain labels would then be misread, unnoticed.
         kwargs: the options of every loss of pytorch-metric-learning, such as `reducer`.
 
     With the `indices_tuple` of a miner, only the pairs that it names are positives or negatives. A reducer gets one loss for
@@ -142,7 +142,7 @@ class DomainWeightedLoss(Weighed, BaseMetricLossFunction):
             ref_domains = set_before if ref_emb is not None else None
         if domains is None and self.weigher.needs_domains:
             raise ValueError(
-                "domains are needed: call loss(z, labels, domains=domains), or set loss.domains if a wrapper makes the call."
+                "domains are needed: call loss(z, labels, domains=domains); if a wrapper makes the call, set .domains of this loss, not of the wrapper."
             )
         check_embeddings(embeddings, domains, self.weigher.num_domains, "embeddings", needed=self.weigher.needs_domains)
         if ref_emb is None:

@@ -324,24 +324,27 @@ class _Supervised(_Contrastive):
 
     usage = "loss(z0, z1, labels, domains)"
 
-    def forward(self, z0: Tensor, z1: Views, labels: Tensor, domains: Tensor | None = None) -> Tensor:
+    def forward(self, z0: Tensor, z1: Views, labels: Tensor | None = None, domains: Tensor | None = None) -> Tensor:
         """The loss of a batch, in nats: the mean over the V N anchors of V views.
 
         Args:
             z0, z1: [N, k] embeddings of two views; z1 may be a list of further ones. From views [N, V, k], take
                 ``z0, *others = views.unbind(1)``, and call ``loss(z0, others, labels)``.
-            labels: int [N] classes, >= 0.
+            labels: int [N] classes, >= 0; needed.
             domains: int [N], negative where a domain is not known; needed by the domain-weighted loss.
 
         Raises:
-            ValueError: as for `InfoNCELoss`, and for labels that are not classes [N].
+            ValueError: as for `InfoNCELoss`, and for labels that are missing or no classes [N].
         """
         views, domains, tau = self._checked(z0, z1, domains, labels=labels)
+        assert labels is not None  # they were checked
         labels = labels.to(z0.device, torch.int64)
         return self._contrast(views, domains, tau, [within_all(views, labels, domains, None, self.gather)])
 
     def _check(self, views: list[Tensor], domains: Tensor | None, labels: Any, values: bool = True) -> None:
         self._check_views(views, domains, values=values)
+        if labels is None:
+            raise ValueError(f"{type(self).__name__} needs labels: call {self.usage}.")
         check_labels(views[0], labels, values)
 
 

@@ -82,7 +82,8 @@ def test_the_headline_of_a_results_chapter_is_compared(path):
 
 
 def test_every_experiment_has_its_chapter():
-    assert {name for names in OF.values() for name in names} == set(REGISTRY)
+    shown = {name for names in OF.values() for name in names}
+    assert shown == set(REGISTRY), "name the chapter that shows a new experiment in SHOWN_BY"
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda p: p.stem)

@@ -147,7 +147,7 @@ def test_self_supervision_takes_the_domains_that_are_set(batch):
     loss_fn.domains = domains
     expected = DomainWeightedInfoNCELoss(0.2, 0.3, num_domains=D, negatives="both_views")(z[:N], z[N:], domains)
     torch.testing.assert_close(wrapped(z[:N], z[N:]), expected)
-    with pytest.raises(ValueError, match="domains are needed: .* set loss.domains if a wrapper"):
+    with pytest.raises(ValueError, match="domains are needed: .* set .domains of this loss, not of the wrapper"):
         wrapped(z[:N], z[N:])  # they are those of one call
     loss_fn.domains = domains.repeat(3)
     with pytest.raises(ValueError, match=f"loss.domains has {3 * N} domains, which do not fit {2 * N} embeddings"):

@@ -566,7 +566,7 @@ def test_a_loss_made_for_no_device_compiles_like_any_other():
         (lambda: InfoNCELoss()(Z.numpy(), Z.numpy()), "z0 must be a tensor, got ndarray"),
         (lambda: WEIGHTED(Z, Z, DOMAINS.tolist()), r"domains must be a tensor of integers, got list\."),
         (lambda: WEIGHTED(Z, Z, ["a", "b"] * 3), r"integers \(number names once, for all data\), got list"),
-        (lambda: SupConLoss()(Z, Z, None), "labels must be a tensor of integers, got NoneType"),
+        (lambda: SupConLoss()(Z, Z, None), r"SupConLoss needs labels: call loss\(z0, z1, labels"),
         (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=3), r"an object with predict_proba\(z\), got 3"),
         (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=LinearDiscriminator), r"must be an object with predict_proba"),
         (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=LogisticRegression().fit(Z, DOMAINS))(Z, Z, DOMAINS),

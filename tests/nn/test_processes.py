@@ -205,7 +205,10 @@ def check_messages(found):
     assert "batches of one size on all processes, got [3, 4]" in found[0]["sizes"]
     assert all("one width and dtype" in one["widths"] for one in found)
     assert "z0 holds NaN" in found[0]["one is NaN"] and "process 0 failed" in found[1]["one is NaN"]
-    assert "got NoneType" in found[0]["one has no labels"] and "process 0" in found[1]["one has no labels"]
+    assert (
+        "SupConLoss needs labels: call loss(z0, z1, labels" in found[0]["one has no labels"]
+        and "process 0" in found[1]["one has no labels"]
+    )
     assert "got torch.float64" in found[0]["one pushes floats"] and "process 0" in found[1]["one pushes floats"]
     assert all("of one size on all processes, got [3, 4]" in one["unequal pushes"] for one in found)
     assert "tau must be > 0" in found[1]["tau"] and "process 1 failed" in found[0]["tau"]

@@ -154,10 +154,13 @@ def test_the_table_of_modules_names_each_where_it_lies():
     assert named == {name for name, path in PATHS.items() if name.startswith("dtcl_core.") and path.stem != "__init__"}
 
 
-def test_the_study_names_its_modules():
+def test_the_study_names_its_modules_and_each_imports_only_earlier_ones():
     named = re.findall(r"`(\w+)`", ast.get_docstring(ast.parse(PATHS["dtcl_study"].read_text())))
-    modules = {name.partition(".")[2] for name in PATHS if name.startswith("dtcl_study.")} - {"__main__"}
-    assert modules <= {*named}
+    modules = {name for name in PATHS if name.startswith("dtcl_study.")} - {"dtcl_study.__main__"}
+    order = [f"dtcl_study.{name}" for name in named if f"dtcl_study.{name}" in modules]
+    assert sorted(order) == sorted(modules)
+    for place, name in enumerate(order):
+        assert {other for other in IMPORTS[name] if other in modules} <= {*order[:place]}, name
 
 
 FOR_GPUS = ("cuda.cu", "cuda.py", "graph.py")  # a trunk of CUDA kernels, and its steps as graphs: counted apart

@@ -12,7 +12,7 @@ import whole_study
 
 from dtcl_core.results import Store
 from dtcl_study import claims, experiments, selection
-from dtcl_study.experiments import BASELINES, EVERYWHERE, HIGHEST_AGAIN, OOD, PROPOSED, REGISTRY
+from dtcl_study.experiments import BASELINES, HIGHER_DROPOUT, HIGHEST_IN_DROPOUT_GRID, OOD, PROPOSED, REGISTRY
 from dtcl_study.study import Evidence, Study, apart
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -146,7 +146,7 @@ def test_swapped_rows_take_the_place_of_the_frozen_ones(tmp_path, monkeypatch):
         moved = before.method == PROPOSED[0] and before.metric == "test_id"
         assert now.interval.mean - before.interval.mean == pytest.approx(0.01 if moved else 0)
     for wrong in (mine[:0], Evidence().at(50).query("method in ('dw_pairs', 'mmd')")):
-        with pytest.raises(AssertionError):
+        with pytest.raises(ValueError, match="rows must be of dw_negatives or dw_pairs, got"):
             claims.swapped(wrong)
 
 
@@ -161,12 +161,12 @@ def test_nothing_is_said_of_dropout_025_before_its_rows_and_those_beside_them_ar
     assert not claims.other_settings(), "one run with dropout 0.1 is missing"
     store.add([whole_study.row(last)])
     fresh = Evidence().fresh
-    cases = (claims.judged(1, Evidence(change=EVERYWHERE)), claims.with_fresh(fresh[fresh.seed < 1110]), claims.judged(1))
+    cases = (claims.judged(1, Evidence(change=HIGHER_DROPOUT)), claims.with_fresh(fresh[fresh.seed < 1110]), claims.judged(1))
     now, *others = (claims.tally(one.contrasts) for one in cases)
     then, whole = (one.removeprefix("better in ").replace(" of 16 comparisons", "") for one in others)
     hint = lambda apart: f"<br>{claims.HINT.format(was=0.1, new=0.25, n=10, now=now, then=then, whole=whole, apart=apart)}"
     assert claims.other_settings() == hint(0) and f"in {then} (all " in hint(0) and f": in {whole})" in hint(0)
-    elsewhere = Evidence(change=EVERYWHERE)
+    elsewhere = Evidence(change=HIGHER_DROPOUT)
     elsewhere.fresh = elsewhere.fresh.assign(instructions=lambda rows: rows.method.map({"mmd": "AVX2"}).fillna("AVX512"))
     monkeypatch.setattr(claims, "Evidence", lambda preset="paper", change=None: elsewhere if change else Evidence(preset))
     assert claims.other_settings() == hint(1)
@@ -199,7 +199,7 @@ def test_the_second_study_has_a_verdict_once_all_its_seeds_are_there(tmp_path, m
 def test_the_second_study_is_what_the_words_make_of_its_committed_rows(tmp_path, monkeypatch):
     monkeypatch.setenv("DTCL_RESULTS", str(ROOT / "results"))
     rows, study = second_rows(ROOT / "results", tmp_path), Study("dropout_grid", "paper", quiet=True)
-    lower = {m: [which for which in by_the_words.grid(m) if which[2] <= HIGHEST_AGAIN] for m in (*BASELINES, *PROPOSED)}
+    lower = {m: [which for which in by_the_words.grid(m) if which[2] <= HIGHEST_IN_DROPOUT_GRID] for m in (*BASELINES, *PROPOSED)}
     seeds = rows.complete([which for mine in lower.values() for which in mine], range(5))
     assert len(seeds) == study.complete_seeds > 0
     selects = {m: rows.best(mine, seeds)[2:5] for m, mine in lower.items()}

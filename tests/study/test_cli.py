@@ -24,6 +24,7 @@ import dtcl_core
 import dtcl_study
 from dtcl_core import terminal
 from dtcl_core.config import Run
+from dtcl_core.engine.provenance import SOURCES
 from dtcl_core.launch import local
 from dtcl_core.results import Store
 from dtcl_study import audit, cli, selection, tables
@@ -373,6 +374,16 @@ def test_runs_that_diverged_are_counted_and_success_needs_one_that_did_not(tmp_p
     assert "1 of 1 runs exist" in (said := capsys.readouterr().out) and "1 of 1 runs diverged" in said
     store.add([row(runs[1])])
     assert cli.main(command) == 0 and "1 of 2 runs diverged" in capsys.readouterr().out
+
+
+def test_rows_of_other_numeric_code_are_told_of(tmp_path, capsys):
+    runs = REGISTRY["main_table"].runs("smoke", methods="standard")
+    command = ["run", "main_table", "--methods", "standard", "--results", str(tmp_path)]
+    mine, other = (row(run) for run in runs)
+    mine["provenance"]["sources"] = SOURCES
+    Store(tmp_path).add([mine, other])
+    assert cli.main(command) == 0 and "\n1 of them are of other numeric code" in capsys.readouterr().out
+    assert cli.main([*command, "--seeds", "1"]) == 0 and "numeric code" not in capsys.readouterr().out
 
 
 def test_an_audit_that_is_stopped_keeps_what_it_compared(tmp_path, monkeypatch, capsys):

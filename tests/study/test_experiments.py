@@ -10,7 +10,7 @@ import pytest
 
 from dtcl_core.config import Protocol, Run
 from dtcl_study import experiments, selection
-from dtcl_study.experiments import PRESETS, REGISTRY
+from dtcl_study.experiments import PARTS, PRESETS, REGISTRY, Experiment, comparison
 from dtcl_study.study import Evidence
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -86,6 +86,17 @@ def test_options_narrow_and_change_the_runs():
 def test_bad_options_are_named(options, message):
     with pytest.raises(ValueError, match=message):
         REGISTRY["main_table"].runs(**{"preset": "smoke", **options})
+
+
+def test_a_comparison_of_an_unknown_method_names_it():
+    with pytest.raises(ValueError, match="method must be one of .* got 'simclr'"):
+        Experiment("mine", "mine", comparison(("standard", "simclr"))).runs("laptop")
+
+
+def test_every_run_of_the_paper_preset_belongs_to_a_part():
+    asked = {run for part, options in PARTS.items() for run in REGISTRY[part.split(",")[0]].runs("paper", **options)}
+    left = [name for name, experiment in REGISTRY.items() if not asked.issuperset(experiment.runs("paper"))]
+    assert not left, "add an entry to experiments.PARTS, which `dtcl status` counts"
 
 
 @pytest.fixture

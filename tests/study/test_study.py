@@ -11,7 +11,7 @@ from dtcl_core import results
 from dtcl_core.config import METRICS, Run
 from dtcl_core.methods import METHODS
 from dtcl_study import experiments, study
-from dtcl_study.experiments import BASELINES, EVERYWHERE, PROPOSED, REGISTRY, of_change
+from dtcl_study.experiments import BASELINES, HIGHER_DROPOUT, PROPOSED, REGISTRY, of_change
 from dtcl_study.reported import CHANCE
 from dtcl_study.study import Study, under_changes
 
@@ -145,7 +145,7 @@ def lines_of(runs):
 def test_rows_under_a_change_are_there_once_all_its_runs_are():
     runs, trio = REGISTRY["choices"].runs("paper"), ("standard", "dw_negatives", "dw_pairs")
     base = lines_of(run for run in REGISTRY["fresh"].runs("paper", sigma=50) if run.discriminator != "batch")
-    weight, everywhere, missing = "tau_min 0.01", EVERYWHERE, "crops from 0.2"
+    weight, everywhere, missing = "tau_min 0.01", HIGHER_DROPOUT, "crops from 0.2"
     there = [run for change in (weight, everywhere, missing) for run in of_change(runs, change, METHODS)]
     found = under_changes(base, SimpleNamespace(runs=runs, frame=lines_of(there[:-1])), trio)
     assert [*found] == ["as taken", weight, everywhere], "one run of the last is missing"
