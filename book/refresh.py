@@ -61,7 +61,9 @@ def answer() -> list[str]:
     verdict, means = claims.judged(1, evidence), ""
     first = f"{claims.MAIN} **Not judged yet.** {evidence.awaited}"
     if verdict.word != claims.NOT_YET:
-        answer, compared, means = claims.headline(verdict, claims.judged(2, evidence), claims.other_settings())
+        answer, compared, means = claims.headline(
+            verdict, claims.judged(2, evidence), claims.other_settings(), claims.second_study()
+        )
         cells = [list(compared.frame), ["---"] * compared.frame.shape[1], *compared.frame.to_numpy().tolist()]
         first = "\n".join(
             [f"{claims.MAIN}<br>{answer}<br>{compared.caption}", "", *(f"| {' | '.join(line)} |" for line in cells)]

@@ -182,15 +182,17 @@ def test_the_second_study_has_a_verdict_once_all_its_seeds_are_there(tmp_path, m
     assert not claims.second_study()
     assert claims.second_said(()) == "not finished (grid: 0 of 540 runs; fresh seeds: 299 of 300 runs)"
     store.add([whole_study.row(last)])
-    agree = [v.word for v in claims.second_study()] == [claims.judged(k).word for k in (1, 2)]
-    assert f" On 50 other seeds the answer {'is the same' if agree else 'differs'}: " in claims.other_settings() and not agree
-    with monkeypatch.context() as patch:
-        patch.setattr(claims, "second_study", lambda preset: tuple(claims.judged(number) for number in (1, 2)))
-        assert " seeds the answer is the same: " in claims.other_settings()
-        again = claims.judged(1), replace(claims.judged(2), word="confirmed")
-        patch.setattr(claims, "second_study", lambda preset: again)
-        assert " seeds the answer differs: " in claims.other_settings(), "the side claim's word is another"
-    told = claims.second_said(claims.second_study())
+    first, again = replace(claims.judged(1), word="not confirmed"), claims.second_study()
+    told = claims.second_said(again)
+    assert "A second study takes 0.25" in claims.other_settings() and " has 50 other seeds." in claims.other_settings()
+    main, side = (replace(one, word=word) for one, word in zip(again, ("confirmed", "open")))
+    said, table, _ = claims.headline(first, replace(side, word="open"), again=(main, side))
+    for rows, verdict in ((table.frame[:2], first), (table.frame[2:], main)):
+        for m, cell in zip(PROPOSED, rows["unseen colour"], strict=True):
+            assert cell == claims.sides(claims.about(verdict.contrasts, "test_ood", m), means=False)
+    assert said.startswith(
+        "**Main claim: not confirmed with dropout 0.1, confirmed with 0.25. Side claim: open with dropout 0.1 and 0.25.**"
+    )
     counts = [[int(n) for n in found] for found in re.findall(r"(\d+) for, (\d+) open, (\d+) against", told)]
     assert [sum(each) for each in counts] == [16, 6] and told.startswith("the main claim is "), told
     agree_in_the_second_study(second_rows(tmp_path, tmp_path / "second"))
