@@ -18,8 +18,8 @@ def shown(value: Any) -> str:
 
 def closest(name: Any, known: Iterable[str]) -> str:
     """ " (did you mean ...?)", with the known name that is most like `name`; empty if none is like it."""
-    names = [other for other in known if isinstance(other, str) and isinstance(name, str)]
-    found = difflib.get_close_matches(name, names, 1) if names else []
+    names = [other for other in known if isinstance(other, str)]
+    found = difflib.get_close_matches(name, names, 1) if isinstance(name, str) else []
     return f" (did you mean {found[0]!r}?)" if found else ""
 
 
@@ -49,6 +49,13 @@ def checked_number(
         bound = f"{'>' if above else '>='} {low:g}" + ("" if high == math.inf else f" and <= {high:g}")
         raise ValueError(f"{name} must be {kind} {bound}, got {shown(value)}.")
     return int(value) if integer else float(value) + 0.0  # + 0.0 turns -0.0 into 0.0
+
+
+def checked_numbers(name: str, value: Any, *, length: int | None = None, **each: Any) -> tuple[int | float, ...]:
+    """`value` as a tuple of `length` numbers, or of one or more, each checked by `checked_number` with the options `each`."""
+    if not isinstance(value, (tuple, list)) or not value or (length and len(value) != length):
+        raise ValueError(f"{name} must be {length or 'one or more'} numbers, got {value!r}.")
+    return tuple(checked_number(f"each of {name}", one, **each) for one in value)
 
 
 def checked_choice(name: str, value: Any, accepted: tuple[Any, ...] | list[Any]) -> Any:

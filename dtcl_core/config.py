@@ -18,10 +18,10 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
-from .checks import checked_choice, checked_number, closest
+from .checks import checked_choice, checked_number, checked_numbers, closest
 from .data import LABEL_FRACTIONS, NUM_DIGITS
 from .files import content_hash
 from .methods import ALL_METHODS
@@ -46,7 +46,7 @@ def choice(*accepted: Any, **metadata: Any) -> Any:
 def number(
     default: Any, low: float = 0.0, high: float = math.inf, above: bool = False, integer: bool = False, **metadata: Any
 ) -> Any:
-    """A field for a number >= low (> if `above`) and <= high; an integer if `integer` or an int default; or a None default."""
+    """A field for a number >= low (> if `above`) and <= high, an integer if `integer` or if the default is one; None too, if that is the default."""
     spec: dict[str, Any] = {"low": low, "high": high, "above": above, "integer": integer or isinstance(default, int)}
     optional = default is None
     check = lambda name, value: None if optional and value is None else checked_number(name, value, **spec)
@@ -56,12 +56,7 @@ def number(
 def numbers(default: tuple, low: float = 0.0, high: float = math.inf, length: int | None = None) -> Any:
     """A field that takes a tuple of numbers, each in [low, high]; integers if the default's are."""
     spec: dict[str, Any] = {"low": low, "high": high, "integer": isinstance(default[0], int)}
-
-    def check(name: str, value: Any) -> tuple[float, ...]:
-        if not isinstance(value, (tuple, list)) or not value or (length and len(value) != length):
-            raise ValueError(f"{name} must be {length or 'one or more'} numbers, got {value!r}.")
-        return tuple(checked_number(f"each of {name}", each, **spec) for each in value)
-
+    check = partial(checked_numbers, length=length, **spec)
     return field(default=default, metadata={"check": check, "each": spec, "length": length})
 
 
@@ -228,15 +223,13 @@ class Protocol(Checked):
             if low > high:
                 raise ValueError(f"{name} must be a range (low, high), got {(low, high)!r}.")
         if self.blur_kernel % 2 == 0 or self.kernel_size % 2 == 0:
-            told = f"blur_kernel={self.blur_kernel}, kernel_size={self.kernel_size}"
-            raise ValueError(f"kernels must be odd, got {told}.")
+            raise ValueError(f"kernels must be odd, got blur_kernel={self.blur_kernel}, kernel_size={self.kernel_size}.")
         train = self.split_sizes[0]
         if sum(self.split_sizes) > NUM_DIGITS or int(min(LABEL_FRACTIONS) * train) < 2:
             accepted = f"sum to at most {NUM_DIGITS} and start with 200 or more, so that 1 % are two labels"
             raise ValueError(f"split_sizes must {accepted}, got {self.split_sizes!r}.")
         if self.jitter_strengths[3] > 0.5:
-            given = self.jitter_strengths
-            raise ValueError(f"the hue's strength, last of jitter_strengths, must be <= 0.5, got {given!r}.")
+            raise ValueError(f"the hue's strength, last of jitter_strengths, must be <= 0.5, got {self.jitter_strengths!r}.")
         if self.batch_size > train:
             raise ValueError(f"batch_size must be at most the {train} training images, got {self.batch_size}.")
 
@@ -298,9 +291,8 @@ class Run(Checked):
                 raise ValueError(f"method {self.method!r} needs {name}.")
             if name not in uses and value is not None:
                 raise ValueError(f"method {self.method!r} does not use {name}, got {value!r}.")
-        head = self.projector, self.projector_dim
-        if (head[0] is None) != (head[1] is None):
-            raise ValueError(f"projector and projector_dim go together, got {head[0]!r} and {head[1]!r}.")
+        if (self.projector is None) != (self.projector_dim is None):
+            raise ValueError(f"projector and projector_dim go together, got {self.projector!r} and {self.projector_dim!r}.")
         if not isinstance(self.protocol, Protocol):
             raise ValueError(f"protocol must be a Protocol, got {self.protocol!r}.")
 

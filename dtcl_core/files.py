@@ -31,12 +31,11 @@ def write_whole(content: str | bytes, target: Path) -> None:
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)
         os.replace(temporary, target)
-    except BaseException as error:
+    except OSError as error:
+        raise OSError(f"{target} cannot be written: {error.strerror or error}.") from error
+    finally:
         if temporary is not None:
-            Path(temporary).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise OSError(f"{target} cannot be written: {error.strerror or error}.") from error
-        raise
+            Path(temporary).unlink(missing_ok=True)  # it is there only where it was not renamed
     with contextlib.suppress(OSError):  # not every system can sync a folder
         folder = os.open(target.parent, os.O_RDONLY)
         try:

@@ -21,8 +21,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from . import encoder_files
 from .config import METRICS, REVISION, Run
 from .data import LABEL_FRACTIONS
@@ -142,9 +140,8 @@ def check_draws(draws: Draws, metrics: dict[str, dict[str, float | None]], count
             each = draws[fraction][name]
             if len(each) != (count if float(fraction) < 1 else 1):
                 raise ValueError(f"it has {len(each)} draws of labels at {fraction}")
-            finite = [one for one in each if one is not None]
-            mean = sum(finite) / len(finite) if len(finite) == len(each) else None
-            if (mean is None) != (value is None) or abs((mean or 0.0) - (value or 0.0)) > ROUNDING:
+            fits = value is None if None in each else value is not None and abs(sum(each) / len(each) - value) <= ROUNDING  # type: ignore[arg-type]
+            if not fits:
                 raise ValueError(f"its {name} at {fraction} is not the mean of its draws")
 
 
@@ -278,8 +275,7 @@ class Store:
             warnings.warn(f"{name} is not as it was written, {why}", stacklevel=3)
         rows: list[dict[str, Any]] = []
         for number, line in enumerate(content.decode("utf-8", errors="replace").splitlines(), 1):
-            named = KEY.findall(line) if keys is not None else ()
-            if not line.strip() or (len(named) == 1 and named[0] not in (keys or ())):
+            if not line.strip() or (keys is not None and len(named := KEY.findall(line)) == 1 and named[0] not in keys):
                 continue
             try:
                 row = sound_row(line)
@@ -311,7 +307,7 @@ def disagree(one: dict[str, Any], other: dict[str, Any]) -> bool:
     if "diverged" in (one["status"], other["status"]):
         return one["status"] != other["status"]
     pairs = [(one["metrics"][f][name], other["metrics"][f][name]) for f in FRACTIONS for name in METRICS]
-    return any(abs((a or 0.0) - (b or 0.0)) > ROUNDING for a, b in pairs)
+    return any(abs(a - b) > ROUNDING for a, b in pairs)
 
 
 def frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
@@ -324,14 +320,11 @@ def frame(rows: Iterable[dict[str, Any]]) -> pd.DataFrame:
         told = {"epochs": run.protocol.epochs, "protocol": content_hash(run.protocol.text.encode())}
         told |= {name: getattr(run, name) for name in RUN_COLUMNS} | {name: origin.get(name) for name in ORIGIN_COLUMNS}
         told |= {name: row[name] for name in ("status", "key", "shard")}
-        for fraction, scores in row["metrics"].items():
-            measured = {name: np.nan if scores[name] is None else scores[name] for name in METRICS}
-            lines.append({**told, **measured, "label_fraction": float(fraction)})
+        lines += [{**told, **scores, "label_fraction": float(fraction)} for fraction, scores in row["metrics"].items()]
     table = pd.DataFrame(lines, columns=list(COLUMNS))
-    for name in ("sigma", "tau_alpha", "tau_beta", "lambda_", "projector_dim", *METRICS):
-        table[name] = table[name].astype(float)
-    order = [*RUN_COLUMNS, "epochs", "protocol", "label_fraction"]
-    return table.sort_values(order, ignore_index=True)
+    numbers = ("sigma", "tau_alpha", "tau_beta", "lambda_", "projector_dim", *METRICS)
+    table = table.astype(dict.fromkeys(numbers, float))  # None becomes NaN
+    return table.sort_values([*RUN_COLUMNS, "epochs", "protocol", "label_fraction"], ignore_index=True)
 
 
 def load(path: str | Path | None = None) -> pd.DataFrame:

@@ -83,7 +83,8 @@ class Trace:
             trace = cls(plain["key"], loss, plain["low"], plain["high"], counts)
         except (KeyError, TypeError, OverflowError) as error:
             raise ValueError(f"it is incomplete ({error!r})") from None
-        number, expected = type(None) if counts is None else (int, float), (len(loss), len(KINDS), BINS)
+        expected = (len(loss), len(KINDS), BINS)
+        number = type(None) if counts is None else (int, float)
         if not (isinstance(trace.low, number) and isinstance(trace.high, number)):
             raise ValueError(f"its temperatures lie between {trace.low!r} and {trace.high!r}")
         if counts is not None and (counts.shape != expected or (counts < 0).any()):

@@ -19,7 +19,7 @@ import torch
 from dtcl_core import evaluate, pretrain
 from dtcl_core.config import METRICS, Run
 from dtcl_core.engine.device import resolve_device, resolve_precision
-from dtcl_core.engine.provenance import machine, origin
+from dtcl_core.engine.provenance import ORIGIN, machine
 from dtcl_core.launch.local import make_rows
 from dtcl_core.launch.progress import Progress, numbered, trainings
 from dtcl_core.results import FRACTIONS, Store
@@ -101,8 +101,8 @@ def stack_of(row: Row, store: Store) -> list[Row]:
 
 def compare_rows(stored: Row, again: Row) -> Row:
     """One line of an audit."""
-    before, now, run = origin(stored["provenance"]), origin(again["provenance"]), Run.from_dict(stored["run"])
-    differs = ", ".join(name.replace("_", " ") for name in now if before.get(name) != now[name])
+    before, now, run = stored["provenance"], again["provenance"], Run.from_dict(stored["run"])
+    differs = ", ".join(name.replace("_", " ") for name in ORIGIN if before.get(name) != now.get(name))
     line = {"key": stored["key"], "run": str(run), "seed": run.seed, "expected": f"other {differs}" if differs else "identical"}
     line["identical"] = stored["metrics"] == again["metrics"]
     for name in METRICS:

@@ -1,5 +1,6 @@
 import copy
 import json
+import math
 import multiprocessing
 import os
 import pickle
@@ -416,6 +417,8 @@ def test_each_draw_of_labels_is_kept_and_must_fit_its_mean(store):
     wrong["draws"]["0.1"]["test_id"][1] = 0.5
     with pytest.raises(ValueError, match="not the mean of its draws"):
         store.add([wrong])
+    with pytest.raises(ValueError, match="not the mean of its draws"):
+        results.check_draws({"0.1": {"test_id": [math.nan, 0.8, 0.8]}}, {"0.1": {"test_id": 0.8}}, 3)
     few = drawn()
     few["draws"]["0.1"]["test_id"].pop()
     with pytest.raises(ValueError, match="2 draws of labels"):

@@ -7,7 +7,7 @@ import hashlib
 import platform
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
 from importlib import resources
@@ -88,11 +88,6 @@ def machine(device: torch.device) -> dict[str, Any]:
         "instructions": None if on_gpu else torch.backends.cpu.get_cpu_capability(),
         "threads": None if on_gpu else torch.get_num_threads(),
     }
-
-
-def origin(provenance: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of a row's provenance that decide its last digits; None for those that an older row lacks."""
-    return {name: provenance.get(name) for name in ORIGIN}
 
 
 @lru_cache(maxsize=1)

@@ -182,14 +182,14 @@ def train_stack(
 
 
 def make_rows(
-    stack: Stack, draws: dict[str, Draws], runs: Sequence[Run] | None = None, networks: str | None = None
+    stack: Stack, draws: dict[str, Draws], runs: Sequence[Run] | None = None, file: str | None = None
 ) -> list[dict[str, Any]]:
     """Rows of a trained stack.
 
     Args:
         draws: what `evaluate.measure` returned; kept of runs with more than one draw of labels.
         runs: those that rows are made of; None: the stack's.
-        networks: the name of the file of its networks, if they are kept.
+        file: the name of the file of the stack's networks, if they are kept.
     """
     provenance = {
         **stack.machine,
@@ -207,8 +207,8 @@ def make_rows(
         row |= {"status": "ok" if finished else "diverged", "provenance": dict(provenance)}
         if run.protocol.label_draws > 1:
             row["draws"] = draws[run.key]
-        if networks is not None:
-            row["encoder"] = {"file": networks, "place": place[run.training]}
+        if file is not None:
+            row["encoder"] = {"file": file, "place": place[run.training]}
         rows.append(row)
     return rows
 

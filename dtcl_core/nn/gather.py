@@ -54,9 +54,9 @@ def rows_of(z: Tensor, gather: bool) -> Tensor:
 def all_gather(x: Tensor) -> Tensor:
     """The tensors x [N, ...] of all processes, one after the other: [sum of N, ...]; N may differ between them, unless compiled.
 
-    The gradient of a process's x is the sum over all processes' losses. Averaging parameters'
-    gradients over processes, as `DistributedDataParallel` does, therefore gives the gradient of the mean loss. Without a
-    process group x itself is returned. Integers of any type travel as int64.
+    The gradient of a process's x is the sum over all processes' losses. So averaging parameters' gradients over processes, as
+    `DistributedDataParallel` does, gives the gradient of the mean loss. Without a process group x itself is returned. Integers
+    of any type travel as int64.
     """
     if not active() or torch.compiler.is_compiling():
         return joined(x)

@@ -14,8 +14,6 @@ import torch
 from torch import Tensor
 
 INTEGERS = tuple(getattr(torch, f"{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64))
-
-
 OUR_SIDE = ("dtcl_core", "torch", "pytorch_metric_learning")
 
 

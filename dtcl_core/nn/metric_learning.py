@@ -134,7 +134,7 @@ class DomainWeightedLoss(Weighed, BaseMetricLossFunction):
             if ref_labels is not None:
                 ref_labels, ref_domains = without_domains(ref_labels, self.weigher.num_domains)
         elif domains is None and set_before is not None:  # SelfSupervisedLoss puts two views after each other
-            check_integers("loss.domains", set_before, (getattr(set_before, "numel", int)(),))
+            check_integers("loss.domains", set_before, (set_before.numel(),) if isinstance(set_before, Tensor) else ())
             views, rest = divmod(len(embeddings), max(len(set_before), 1))
             if rest or views not in (1, 2):
                 raise ValueError(f"loss.domains has {len(set_before)} domains, which do not fit {len(embeddings)} embeddings.")

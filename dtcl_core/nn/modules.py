@@ -83,16 +83,14 @@ class _Contrastive(Weighed):
         if len(views) < 2:
             raise ValueError("z1 must be another view or several, got none.")
 
+        values = self.validate and not torch.compiler.is_compiling()
+
         def check() -> Temperatures:
-            self._check(views, domains, **more)
+            self._check(views, domains, values=values, **more)
             return self._temperatures(widened(z0))
 
-        if not self.validate or torch.compiler.is_compiling():
-            self._check(views, domains, values=False, **more)
-            tau = self._temperatures(widened(z0))
-        else:
-            beside = (domains, *more.values(), self.weigher and self.weigher.discriminator, *views[1:])
-            tau = processes.check_alike(check, z0, self.gather, beside)
+        beside = (domains, *more.values(), self.weigher and self.weigher.discriminator, *views[1:])
+        tau = processes.check_alike(check, z0, self.gather, beside) if values else check()
         if domains is not None:  # copied: the caller may reuse it before `last` is read
             domains = domains.to(z0.device, torch.int64, copy=True)
         return [widened(z) for z in views], domains, tau
@@ -137,8 +135,7 @@ class _Contrastive(Weighed):
                 anchors, candidates = weigher.weighed(anchors, candidates, known, self.gather, self.validate)
                 if not torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active():
                     self._seen = Seen.of(anchors, candidates, tau)
-            inputs = (anchors, candidates, tau, self.chunk_size)
-            each.append(contrast(*inputs, own_domain=self.own_domain, reduction=self.reduction))
+            each.append(contrast(anchors, candidates, tau, self.chunk_size, own_domain=self.own_domain, reduction=self.reduction))
         return torch.stack(each).mean(0)
 
 
@@ -182,7 +179,8 @@ class _TwoViews(_Contrastive):
             ValueError: for shapes that do not agree, values that are not finite, domains out of range, a batch of one
                 without a queue, a temperature that is not positive, or more than two views without ``negatives="both_views"``.
         """
-        own, queue = queue is None and self.queue is not None, self.queue if queue is None else queue
+        own = queue is None and self.queue is not None
+        queue = self.queue if queue is None else queue
         views, domains, tau = self._checked(z0, z1, domains, queue=queue, ids=ids, own=own)
         one_pool = self.negatives == "both_views"
         if len(views) > 2 and not one_pool:

@@ -52,9 +52,8 @@ class Seen:
                 known = negative & (chunk.domains >= 0)[..., :, None] & (candidates.domains >= 0)[..., None, :]
                 same = same_domain(chunk.domains, candidates.domains)
                 within, across = known & same, known & ~same
-            clipped = negative & (
-                tau_neg <= torch.as_tensor(self.tau.tau_min, dtype=tau_neg.dtype, device=tau_neg.device)[..., None, None]
-            )
+            floor = torch.as_tensor(self.tau.tau_min, dtype=tau_neg.dtype, device=tau_neg.device)
+            clipped = negative & (tau_neg <= floor[..., None, None])
             totals = [tau_neg.where(kind, 0).sum(-1).double().sum() for kind in (within, across)]
             sums += torch.stack([*totals, *(kind.count_nonzero() for kind in (clipped, within, across, negative))])
         accuracy = torch.nan

@@ -100,13 +100,13 @@ class DomainAdversary(Tunable):
         self.validate = validate
         self.classifier = nn.Linear(int(checked_number("dim", dim, 1, integer=True)), self.num_domains)
 
-    def strength(self, progress: float | Tensor | None) -> float | Tensor:
-        """Lambda, a number or [], when a share `progress` of the training, from 0 to 1, is done.
+    def strength(self, progress: float | Tensor | None, like: Tensor | None = None) -> float | Tensor:
+        """Lambda, a number or [], when a share `progress` of the training, from 0 to 1, is done; `like`: see `Tunable.now`.
 
         Raises:
             ValueError: if lambda is negative, or if there is no progress where it depends on it, or some where it does not.
         """
-        lambda_ = self.now("lambda_", self.classifier.weight, self.validate)
+        lambda_ = self.now("lambda_", self.classifier.weight if like is None else like, self.validate)
         if (progress is None) != (self.schedule == "constant"):
             raise ValueError('schedule="ganin" needs progress, the share of the training that is done; "constant" takes none.')
         return lambda_ if progress is None else lambda_ * losses.annealed(progress)
@@ -129,7 +129,7 @@ class DomainAdversary(Tunable):
         with torch.autocast(z.device.type, enabled=False):
             z = z.to(self.classifier.weight.dtype)
             z = losses.directions(z) if self.normalize else z
-            strength = torch.as_tensor(self.strength(progress), dtype=z.dtype, device=z.device).expand(z.shape[:-2])
+            strength = torch.as_tensor(self.strength(progress, z), dtype=z.dtype, device=z.device).expand(z.shape[:-2])
             domains = domains.to(z.device, torch.int64)
             loss = losses.adversarial_loss(z, domains, self.classifier.weight, self.classifier.bias, strength)
             return loss.where(strength.isfinite(), torch.nan)  # else the gradient alone would be NaN

@@ -60,7 +60,12 @@ class NegativeQueue(Described):
             processes.check_alike(lambda: self._check(z, domains, ids), z, gather)
         unknown = z.new_full(z.shape[:1], -1, dtype=torch.long)
         whole = lambda t: unknown if t is None else t.to(z.device, torch.int64)
-        new = {"z": z.detach(), "filled": unknown < 0, "domains": whole(domains), "ids": whole(ids)}
+        new = {
+            "z": z.detach(),
+            "filled": torch.ones_like(unknown, dtype=torch.bool),
+            "domains": whole(domains),
+            "ids": whole(ids),
+        }
         for name, value in new.items():  # exchanged on z's device: some backends exchange on a GPU only
             value, kept = processes.joined(value) if gather else value, getattr(self, name)
             kept.copy_(torch.cat([kept, value[-self.size :].to(kept)])[-self.size :])

@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..checks import checked_choice, checked_number
+from ..checks import checked_choice, checked_number, checked_numbers
 from ..discriminator import FEATURES
 from .inputs import outside_vmap
 
 Setting = float | Tensor | Callable[[], float | Tensor]  # the last is a schedule, or a module that gives a tensor
 MAY_BE_ZERO = ("tau_beta", "lambda_")
-NAMES = {name: partial(checked_number, above=name not in MAY_BE_ZERO) for name in ("tau", "tau_alpha", "tau_min", *MAY_BE_ZERO)}
+TUNABLE = {name: partial(checked_number, above=name not in MAY_BE_ZERO) for name in ("tau", "tau_alpha", "tau_min", *MAY_BE_ZERO)}
 _by_number: weakref.WeakValueDictionary[int, Tunable] = weakref.WeakValueDictionary()  # what a compiled graph looks up
 
 
@@ -28,12 +28,6 @@ def _discriminator(name: str, given: Any) -> Any:
     if given is not None and (isinstance(given, type) or not callable(getattr(given, "predict_proba", None))):
         raise ValueError(f"{name} must be an object with predict_proba(z), got {given!r}.")
     return given
-
-
-def _bandwidths(name: str, given: Any) -> tuple[float, ...]:
-    if not isinstance(given, (tuple, list)) or not given:
-        raise ValueError(f"{name} must be one or more numbers, got {given!r}.")
-    return tuple(checked_number(f"each of {name}", each, above=True) for each in given)
 
 
 SWITCH, COUNT = partial(checked_choice, accepted=(True, False)), partial(checked_number, low=1, integer=True)
@@ -51,7 +45,7 @@ OPTIONS: dict[str, Callable[[str, Any], Any]] = {  # of any module here, and how
     "calibrate": partial(checked_number, high=0.9),
     **dict.fromkeys(("l2", "low", "high"), partial(checked_number, above=True)),
     "discriminator": _discriminator,
-    "bandwidths": _bandwidths,
+    "bandwidths": partial(checked_numbers, above=True),
 }
 
 
@@ -81,7 +75,7 @@ class Described(nn.Module):
 
 
 class Tunable(Described):
-    """A module with settings of `NAMES`. A value of any kind may replace any other, a number an `nn.Parameter` for example.
+    """A module with settings of `TUNABLE`. A value of any kind may replace any other, a number an `nn.Parameter` for example.
 
     A compiled graph would keep the numbers of its first call. So numbers are kept as tensors, which the graph reads; a schedule is called by
     the operator `dtcl::asked`, which finds its module by number.
@@ -99,14 +93,14 @@ class Tunable(Described):
         super().__setstate__(state | {"_number": torch.tensor(id(self), device="cpu"), "_kept": dict(state["_kept"])})
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in NAMES:
+        if name in TUNABLE:
             if not self.has_setting(name):
-                own = ", ".join(known for known in NAMES if hasattr(self, known)) or "none"
+                own = ", ".join(known for known in TUNABLE if hasattr(self, known)) or "none"
                 raise AttributeError(
                     f"{type(self).__name__} has no {name}; it has {own}. (A subclass names its own in `settings`.)"
                 )
             given = isinstance(value, Tensor) or (callable(value) and not isinstance(value, type))
-            value = value if given else NAMES[name](name, value)
+            value = value if given else TUNABLE[name](name, value)
             for kind in (self._parameters, self._buffers, self._modules, self._kept):
                 kind.pop(name, None)
             if not isinstance(value, (Tensor, nn.Module)):
@@ -117,7 +111,7 @@ class Tunable(Described):
         """The present value of a setting.
 
         Args:
-            name: one of `NAMES`.
+            name: one of `TUNABLE`.
             like: a tensor is returned in its dtype and on its device. All of its dimensions but the last two are runs.
             validate: whether a tensor is checked, which reads from the device; else, and if compiled, a refused value is NaN.
 
@@ -132,14 +126,14 @@ class Tunable(Described):
         value = getattr(self, name)
         value = value if isinstance(value, Tensor) or not callable(value) else value()
         if not isinstance(value, Tensor):
-            return value if compiling else NAMES[name](name, value)
+            return value if compiling else TUNABLE[name](name, value)
         accepted = (value >= 0 if name in MAY_BE_ZERO else value > 0) & value.isfinite()
         if not validate or compiling:
             value = value.where(accepted, torch.nan)
         elif not outside_vmap(bool, accepted.all()):
             bound = ">= 0" if name in MAY_BE_ZERO else "> 0 (`LearnedTemperature` cannot be other)"
             raise ValueError(f"{name} must be {bound}, got {value.detach().flatten().tolist()}.")
-        if value.numel() != 1 and (name != "lambda_" or not value.numel()):  # that of a penalty makes its runs itself
+        if value.numel() != 1:
             runs = tuple(like.shape[:-2])
             if value.dim() > len(runs) or any(n not in (1, r) for n, r in zip(reversed(value.shape), reversed(runs))):
                 raise ValueError(f"{name} has shape {tuple(value.shape)}, but a temperature is a number, or one a run: {runs}.")

@@ -609,6 +609,7 @@ def test_a_loss_made_for_no_device_compiles_like_any_other():
         (lambda: setattr(NegativeQueue(3, 4), "size", 2), "size cannot change: make another NegativeQueue"),
         (lambda: setattr(DomainAdversary(4, 2), "num_domains", 3), "num_domains cannot change: make another DomainAdversary"),
         (lambda: DomainAdversary(4, 2, lambda_=torch.empty(0))(Z, DOMAINS), r"lambda_ has shape \(0,\)"),
+        (lambda: DomainAdversary(4, 2, lambda_=torch.tensor([0.5, 0.7]))(Z, DOMAINS), r"lambda_ has shape \(2,\)"),
         (lambda: LinearDiscriminator(2).fit(Z, DOMAINS).predict(Z.long()), r"as those fitted to, got torch.int64 \(6, 4\)"),
         (lambda: InfoNCELoss(torch.empty(0))(Z, Z), r"tau has shape \(0,\), but a temperature is a number"),
         (lambda: NegativeQueue(3, 4).push(Z, ids=DOMAINS[:3]), r"ids must be integers \[6\]"),
