@@ -179,8 +179,8 @@ def gradient(e: Evidence) -> Differences:
         by_cosine = weight / tau / weight.sum(-1, keepdim=True) - units / tau_alpha
         expected = (by_cosine - (by_cosine * cosine).sum(-1, keepdim=True) * cosine) / length
         error = ((by_autograd - expected).abs().max() / expected.abs().max()).item()
-        found[seed] = -math.log10(max(error, 1e-16)) - 9
-    yield "decimal digits on which automatic differentiation and the formula agree, minus 9", pd.Series(found)
+        found[seed] = -math.log10(max(error, 1e-14)) - 9  # 14 digits count: processors round the others differently
+    yield "digits (14 at most) on which autograd and the formula agree, minus 9", pd.Series(found)
 
 
 def weight_outside(e: Evidence) -> Differences:
