@@ -276,7 +276,9 @@ def test_differences_of_claim_9_are_clear_of_zero_or_not():
 def test_claims_12_and_13_are_about_the_gradients_of_the_loss():
     """Against the formula of appendix B, and gradients that autograd gives."""
     verdict = claims.judged(12)
-    assert verdict.word == "confirmed" and all(c.interval.mean == 5 for c in verdict.contrasts), "14 digits count, nine are enough"
+    assert verdict.word == "confirmed" and all(c.interval.mean == 5 for c in verdict.contrasts), (
+        "14 digits count, nine are enough"
+    )
     generator = torch.Generator().manual_seed(0)
     z, other = (losses.directions(torch.randn(64, 16, generator=generator, dtype=torch.float64)) for _ in range(2))
     w, off = torch.rand(64, 64, generator=generator, dtype=torch.float64), ~torch.eye(64, dtype=torch.bool)
