@@ -18,7 +18,7 @@ LIBRARY := tests $(addprefix --ignore=tests/,book study project)
 .PHONY: book serve test test-library coverage faults fuzz notebooks archive clean
 
 $(READY): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(None if sys.version_info >= (3, 11) else "Python 3.11 or later is needed, such as: make test PYTHON=python3.12")'
+	@$(PYTHON) -c 'import sys; sys.exit(None if (3, 11) <= sys.version_info[:2] <= (3, 13) else "Python 3.11 to 3.13 is needed, such as: make test PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/python -m pip install --quiet --upgrade pip
 	for pause in 10 60 0; do \
@@ -51,7 +51,7 @@ test-library:  ## the wheel alone in an empty environment, then its tests: make 
 	$(VENV)-library/bin/python -m pip install --quiet "$$(echo dist/dtcl-*.whl)[study]"
 	cd /tmp && DTCL_RESULTS=$(CURDIR)/dist $(CURDIR)/$(VENV)-library/bin/python -I -m dtcl_study run main_table --seeds 1
 	$(VENV)-library/bin/python -m pip install --quiet torchvision==$(TORCHVISION) pytest pytest-xdist hypothesis \
-		scikit-learn pytorch-metric-learning
+		scikit-learn "pytorch-metric-learning>=2.5,<3"
 	set -e; away=$$(mktemp -d); trap 'rm -rf "$$away"' EXIT; cp -r tests benchmarks pyproject.toml $$away; cd $$away; library=$(CURDIR)/$(VENV)-library; \
 		$$library/bin/python -c "import dtcl_core; assert dtcl_core.__file__.startswith('$$library'), dtcl_core.__file__"; \
 		DTCL_RESULTS=$(CURDIR)/results OMP_NUM_THREADS=1 $$library/bin/python -m pytest -o addopts="--doctest-modules \

@@ -2,7 +2,7 @@
 
     dtcl benchmark --device cpu
 
-writes `<device>.csv`, `<device>_parts.csv` and on a CPU `trunk_cpu.csv` or `trunk_avx2.csv` beside this file. Peers and engine take turns, round
+writes `<device>.csv`, `<device>_parts.csv` and, on a CPU, `trunk_cpu.csv` or `trunk_avx2.csv`, on a GPU `gpu.csv`, beside this file. Peers and engine take turns, round
 after round, because machines are noisy: quote the ratios. The plain loop needs `lightly` and `torchvision` (the extra `benchmark`); without
 them it is left out and no ratio to it is given. With `--all`, `determinism.py` follows.
 """
@@ -100,15 +100,16 @@ def contenders(protocol: Protocol, device: torch.device, precision: str, sizes: 
     return chosen
 
 
-def table(times: dict[str, list[float]], precision: str, device: torch.device) -> list[dict]:
+def table(times: dict[str, dict[int, float]], precision: str, device: torch.device) -> list[dict]:
     """A row for every contender that finished a round."""
     peer = "float32 (convolutions TF32)" if device.type == "cuda" else "float32"  # PyTorch's default
     trunk, _ = pretrain.choose_trunk(Protocol(), device, precision)
     ours = "operators" if trunk is None else "trunk"
     rows = []
-    for name, taken in times.items():
-        if taken:
-            ratios = [a / b for a, b in zip(times.get("plain loop", []), taken)]
+    for name, by_round in times.items():
+        if taken := list(by_round.values()):
+            plain = times.get("plain loop", {})
+            ratios = [plain[number] / by_round[number] for number in plain.keys() & by_round.keys()]
             figures = {
                 "contender": name,
                 "median_s": statistics.median(taken),
@@ -157,7 +158,7 @@ def main(arguments: list[str] | None = None) -> None:
     named = listed_numbers("stacks", options.stacks or STACKS[device.type])
     sizes = [int(checked_number("each of --stacks", size, 1, integer=True)) for size in named]
     entered = contenders(protocol, device, precision, sizes)
-    times: dict[str, list[float]] = {}
+    times: dict[str, dict[int, float]] = {}  # seconds by contender and round
     for number in range(options.rounds):
         for name, measure in entered.items():
             try:
@@ -166,7 +167,7 @@ def main(arguments: list[str] | None = None) -> None:
                 print(f"round {number + 1}: {name} failed: {str(error).splitlines()[0]}", flush=True)
                 continue
             for of, seconds in (measured if isinstance(measured, dict) else {name: measured}).items():
-                times.setdefault(of, []).append(seconds)
+                times.setdefault(of, {})[number] = seconds
                 print(f"round {number + 1}: {of:<24}{seconds:10.4f} s a run-epoch", flush=True)
         if rows := table(times, precision, device):  # after every round: a lease may end before the last
             machine.write(options.out / f"{device.type}.csv", rows)
@@ -174,9 +175,9 @@ def main(arguments: list[str] | None = None) -> None:
         paths.measure(options.out)
     else:
         gpu.measure(device, options.out)
-    measure_parts(device, sizes[-1], precision, options.out)
+    measure_parts(device, max(sizes), precision, options.out)
     if options.all:
-        if subprocess.run([sys.executable, str(HERE / "determinism.py"), device.type], check=False).returncode:
+        if subprocess.run([sys.executable, str(HERE / "determinism.py"), device.type, str(options.out)], check=False).returncode:
             raise SystemExit("determinism failed; what was measured before is kept.")
 
 

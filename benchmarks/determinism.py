@@ -1,6 +1,6 @@
 """How far the same run gives the same row: again, interrupted, in a stack, in another order, with other threads.
 
-    python benchmarks/determinism.py [cpu|cuda]
+    python benchmarks/determinism.py [cpu|cuda [FOLDER]]
 
 Runs are trained alone with one thread; then once more under each condition. Compared are the embeddings of the Test-ID
 images (largest difference, relative to the largest entry) and the metrics (largest difference of an accuracy), after a few
@@ -86,7 +86,7 @@ def child(path: str) -> None:
     torch.save(alone([Run.from_dict(run) for run in torch.load(path)], torch.device("cpu")), path)
 
 
-def main(kind: str) -> None:
+def main(kind: str = "cpu", out: str = str(Path(__file__).parent)) -> None:
     device, protocol = torch.device(kind), Protocol(epochs=max(EPOCHS))
     found: dict[str, list[tuple[int, float, float]]] = {}
     for seed in range(SEEDS):
@@ -114,7 +114,7 @@ def main(kind: str) -> None:
                 found.setdefault(name, []).append((key[1], relative, apart))
         print(f"seed {seed} is done", flush=True)
     write(
-        Path(__file__).parent / f"determinism_{kind}.csv",
+        Path(out) / f"determinism_{kind}.csv",
         [
             {
                 "condition": name,
@@ -136,4 +136,4 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["child"]:
         child(sys.argv[2])
     else:
-        main(*(sys.argv[1:] or ["cpu"]))
+        main(*sys.argv[1:])

@@ -47,7 +47,7 @@ def compare(folder: str, other: str) -> None:
     lines = []
     for run in runs():
         new, old = by_trunk.get(run.key), by_operators.get(run.key)
-        if new is None or old is None or old["provenance"].get("trunk") or not new["provenance"]["trunk"]:
+        if new is None or old is None or old["provenance"].get("trunk") or not new["provenance"].get("trunk"):
             continue
         for fraction in FRACTIONS:
             line = {"key": run.key, "method": run.method, "seed": run.seed, "label_fraction": fraction}

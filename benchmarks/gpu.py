@@ -2,8 +2,8 @@
 
     python benchmarks/gpu.py        # needs an NVIDIA GPU; writes gpu.csv beside this file
 
-Each figure is the third epoch of a stack: libraries set themselves up in the first, and the second records the step. (Those of the code
-9d4befc7eb9c are an epoch's start and 27 times a step.)
+Each figure is the third epoch of a stack: libraries set themselves up in the first, and the second records the step. Rows with the
+hash 9d4befc7eb9c were computed instead: the time of an epoch's start, and 27 times that of a step.
 """
 
 from __future__ import annotations

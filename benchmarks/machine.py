@@ -121,6 +121,8 @@ def origin(device: torch.device) -> dict[str, str | int]:
 
 
 def write(path: Path, rows: list[dict]) -> None:
+    if not rows:
+        raise SystemExit(f"There is nothing to write to {path}.")
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()

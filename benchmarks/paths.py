@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -151,4 +150,4 @@ def measure(out: Path, turns: int = TURNS, sizes: Sequence[int] = SIZES, protoco
 
 if __name__ == "__main__":
     tune_cpu_memory()
-    measure(HERE, *map(int, sys.argv[1:]))
+    measure(HERE)

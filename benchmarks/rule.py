@@ -46,7 +46,7 @@ def number(table: pd.DataFrame, **where) -> float:
 
 def scatter() -> dict[str, np.ndarray]:
     """Covariance over seeds of a method's four accuracies at 1 % of the labels, under the networks taken."""
-    runs = [run for run in REGISTRY["left_open"].runs("paper") if left_open.TAKEN_NETWORKS and _taken(run)]
+    runs = [run for run in REGISTRY["left_open"].runs("paper") if _taken(run)]
     rows = Store().load(runs).query("label_fraction == 0.01")
     found = {}
     for method, mine in rows.groupby("method"):

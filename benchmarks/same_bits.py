@@ -1,6 +1,6 @@
 """Does an edit keep the numbers? A stack of every method, trained by the code of a commit and by the tree, compared bit for bit.
 
-    python benchmarks/same_bits.py COMMIT [--epochs 3]
+    python benchmarks/same_bits.py [COMMIT] [--epochs 3]    # COMMIT: HEAD unless given
 
 Losses of every step, all parameters and running statistics, and all metrics are compared, on both paths of the CPU and for a
 batch-level discriminator, a projector head and every kind of stack. Exit status: 0 the same, 1 not.

@@ -93,7 +93,7 @@ def write(target: Path, figures: bool = True) -> str:
         ValueError: if the checkout differs from its commit, or is none.
         OSError: if the archive cannot be written.
     """
-    contents = {str(path.relative_to(ROOT)): path.read_bytes() for path in committed() if path.is_file()}
+    contents = {path.relative_to(ROOT).as_posix(): path.read_bytes() for path in committed() if path.is_file()}
     store = Store(ROOT / "results")
     kept, missing = encoders(store)
     contents |= {f"results/encoders/{path.name}": path.read_bytes() for path in kept}

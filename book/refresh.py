@@ -61,16 +61,14 @@ def answer() -> list[str]:
     verdict, means = claims.judged(1, evidence), ""
     first = f"{claims.MAIN} **Not judged yet.** {evidence.awaited}"
     if verdict.word != claims.NOT_YET:
-        answer, compared, means = claims.headline(
+        told, compared, means = claims.headline(
             verdict, claims.judged(2, evidence), claims.other_settings(), claims.second_study()
         )
         cells = [list(compared.frame), ["---"] * compared.frame.shape[1], *compared.frame.to_numpy().tolist()]
-        first = "\n".join(
-            [f"{claims.MAIN}<br>{answer}<br>{compared.caption}", "", *(f"| {' | '.join(line)} |" for line in cells)]
-        )
+        first = "\n".join([f"{claims.MAIN}<br>{told}<br>{compared.caption}", "", *(f"| {' | '.join(line)} |" for line in cells)])
     twin = tables.twin_of(1)
-    heads = ["method", *(f"{c.label}, reported | measured" for c in twin.columns)]
-    lines = [f"| {' | '.join(h.replace(' | ', ' / ') for h in heads)} |", "|" + "---|" * len(heads)]
+    heads = ["method", *(f"{c.label}, reported / measured" for c in twin.columns)]
+    lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     marks = twin.marks(twin.reported), twin.marks(twin.comparable)
     for i, line in enumerate(twin.lines):
         cells = []

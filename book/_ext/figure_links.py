@@ -13,8 +13,15 @@ from docutils import nodes
 from dtcl_study.experiments import REGISTRY
 from dtcl_study.study import Study
 
-EXPERIMENTS_OF = {name: [name] for name in REGISTRY} | {"why": ["other_temperatures", "main_table", "fresh"]}
-EXPERIMENTS_OF |= {name: [name, "fresh"] for name in ("main_table", "sigma_ablation", "label_fractions", "choices")}
+EXPERIMENTS_OF = {name: [name] for name in REGISTRY} | {
+    name: [name, "fresh"] for name in ("sigma_ablation", "label_fractions", "global_vs_batch")
+}
+EXPERIMENTS_OF |= {
+    "main_table": ["main_table", "fresh", "dropout_fresh"],
+    "model_selection": ["model_selection", "other_selection", "fresh"],
+    "why": ["other_temperatures", "main_table", "fresh"],
+    "choices": ["choices", "fresh", "left_open", "retuned"],
+}
 FOLDER, COMMANDS = "rows", "rerun-it"
 
 

@@ -12,6 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = (
     "dtcl_core/**/*.py",
     "dtcl_core/**/*.cpp",
+    "dtcl_core/**/*.cu",
     "dtcl_core/**/*.npz",
     "dtcl_study/**/*.py",
     "dtcl_study/**/*.csv",

@@ -516,6 +516,7 @@ def test_the_code_in_the_readme_runs(monkeypatch):
     [
         "dtcl_core/losses.py",
         "dtcl_core/engine/native.cpp",
+        "dtcl_core/engine/cuda.cu",
         "dtcl_study/reported.csv",
         "results/rows/b.jsonl",
         "results/traces/a.json",
