@@ -218,18 +218,19 @@ def tally(contrasts: Sequence[Contrast], short: bool = False) -> str:
 def headline(first: Verdict, second: Verdict, elsewhere: str = "", again: Sequence[Verdict] = ()) -> tuple[str, Table, str]:
     """What claims 1 and 2 come to (`elsewhere`: by `other_settings`; `again`: by `second_study`): a sentence, a table, its words."""
     lines, seeds = list[dict[str, str]](), min(c.interval.n for c in first.contrasts)
-    alone = [f"{by_the_rule(about(first.contrasts, method=m))} for DW {title(m, short=True)}" for m in PROPOSED]
+    where = f" with dropout {DROPOUTS[0]}" * bool(again)
+    alone = [f"{by_the_rule(about(first.contrasts, method=m))} for DW {title(m, short=True)}{where}" for m in PROPOSED]
     for rate, main, side in zip(DROPOUTS, (first, *again[:1]), (second, *again[1:])):
         found = {"unseen colour": about(main.contrasts, OOD), "training colours": about(main.contrasts, ID)}
         found["hiding the colour"] = [c for c in side.contrasts if c.decides]
+        dropout = {"dropout": rate} if again else {}
         for m in PROPOSED:
             said = {name: sides(about(some, method=m), means=False) for name, some in found.items()}
-            lines.append({**({"dropout": rate} if again else {}), "method": f"DW {title(m, short=True)}", **said})
-    if not again:
-        lines.append({"method": "verdict", **{name: by_the_rule(some) for name, some in found.items()}})
+            lines.append({**dropout, "method": f"DW {title(m, short=True)}", **said})
+        lines.append({**dropout, "method": "verdict", **{name: by_the_rule(some) for name, some in found.items()}})
     sure = f"<br>{SURE.format(seeds=seeds)}" * (first.word != "open") + elsewhere
     against = [f"{title(c.method)} than {title(c.other)} ({SHORT[c.metric]})" for c in first.contrasts if c.state == "against"]
-    worse = f" Worse by that interval: {'; '.join(against)}." * bool(against)
+    worse = f" Worse by that interval{where}: {'; '.join(against)}." * bool(against)
     table = Table(pd.DataFrame(lines), COMPARED.format(seeds=seeds, sides=SIDES))
     words, (was, new) = [first.word, second.word], DROPOUTS
     for k, other in enumerate(again):

@@ -190,7 +190,7 @@ def run(options: argparse.Namespace) -> int:
     print(f"{counted}: {len(runs) - missing} of {len(runs)} runs exist in {store.path}.", flush=True)
     rows = store.rows({run.key for run in runs}).values()
     if old := 0 if of_the_book else sum(row["provenance"]["sources"] != SOURCES for row in rows):
-        print(f"{old} of them are of other numeric code; name a changed method anew, or use --results FOLDER.", flush=True)
+        print(f"Rows of other numeric code: {old}. Name a changed method anew, or take another store.", flush=True)
     if missing:
         print(f"Training {missing} on {device}.", flush=True)
         try:
@@ -282,7 +282,7 @@ def audit_rows(options: argparse.Namespace) -> int:
     from dtcl_core.pretrain import Interrupted
     from dtcl_core.results import Store
 
-    from . import audit
+    from . import audit, experiments  # noqa: F401 (methods may be registered there)
 
     lines: list[dict[str, Any]] = []
     stopped = False

@@ -17,10 +17,10 @@ EXPERIMENTS_OF = {name: [name] for name in REGISTRY} | {
     name: [name, "fresh"] for name in ("sigma_ablation", "label_fractions", "global_vs_batch")
 }
 EXPERIMENTS_OF |= {
-    "main_table": ["main_table", "fresh", "dropout_fresh"],
+    "main_table": ["main_table", "fresh"],
     "model_selection": ["model_selection", "other_selection", "fresh"],
     "why": ["other_temperatures", "main_table", "fresh"],
-    "choices": ["choices", "fresh", "left_open", "retuned"],
+    "choices": ["choices", "fresh", "left_open", "retuned", "dropout_grid", "dropout_fresh"],
 }
 FOLDER, COMMANDS = "rows", "rerun-it"
 

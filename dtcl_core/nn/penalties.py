@@ -101,7 +101,9 @@ class DomainAdversary(Tunable):
         self.classifier = nn.Linear(int(checked_number("dim", dim, 1, integer=True)), self.num_domains)
 
     def strength(self, progress: float | Tensor | None, like: Tensor | None = None) -> float | Tensor:
-        """Lambda, a number or [], when a share `progress` of the training, from 0 to 1, is done; `like`: see `Tunable.now`.
+        """Lambda, a number or [], when a share `progress` of the training, from 0 to 1, is done.
+
+        `like`: see `Tunable.now`; without it lambda must be one number.
 
         Raises:
             ValueError: if lambda is negative, or if there is no progress where it depends on it, or some where it does not.

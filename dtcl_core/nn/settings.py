@@ -116,8 +116,8 @@ class Tunable(Described):
             validate: whether a tensor is checked, which reads from the device; else, and if compiled, a refused value is NaN.
 
         Raises:
-            ValueError: for a value that is not positive, or below zero where zero is accepted, or for a temperature that does not have one
-                value, or one a run.
+            ValueError: for a value that is not positive, or below zero where zero is accepted, or for a tensor that has neither one value
+                nor one a run.
         """
         compiling = torch.compiler.is_compiling()
         if compiling and name in self._kept:
@@ -136,7 +136,8 @@ class Tunable(Described):
         if value.numel() != 1:
             runs = tuple(like.shape[:-2])
             if value.dim() > len(runs) or any(n not in (1, r) for n, r in zip(reversed(value.shape), reversed(runs))):
-                raise ValueError(f"{name} has shape {tuple(value.shape)}, but a temperature is a number, or one a run: {runs}.")
+                one_a_run = f" or one a run: {runs}" if runs else ""
+                raise ValueError(f"{name} has shape {tuple(value.shape)}, but it must be one number{one_a_run}.")
         return (value.reshape(()) if value.numel() == 1 else value).to(like)
 
 

@@ -110,7 +110,7 @@ def test_a_figure_says_where_it_comes_from(book, name, figures):
         first, *others = re.findall('href="([^"]+)"', line)
         assert others == [f"rows/{name}.csv", "#rerun-it"] and f'id="{first[1:]}"' in page
     rows = pd.read_csv(book / f"rows/{name}.csv")
-    shown = [name, "fresh", "dropout_fresh"] if name == "main_table" else [name]
+    shown = [name, "fresh"] if name == "main_table" else [name]
     assert set(rows.key) == {key for experiment in shown for key in Study(experiment, "paper", quiet=True).frame.key}
     assert len(rows) == rows.key.nunique() * rows.label_fraction.nunique()
 

@@ -382,7 +382,7 @@ def test_rows_of_other_numeric_code_are_told_of(tmp_path, capsys):
     mine, other = (row(run) for run in runs)
     mine["provenance"]["sources"] = SOURCES
     Store(tmp_path).add([mine, other])
-    assert cli.main(command) == 0 and "\n1 of them are of other numeric code" in capsys.readouterr().out
+    assert cli.main(command) == 0 and "\nRows of other numeric code: 1." in capsys.readouterr().out
     assert cli.main([*command, "--seeds", "1"]) == 0 and "numeric code" not in capsys.readouterr().out
 
 
