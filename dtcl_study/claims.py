@@ -26,13 +26,13 @@ from dtcl_core.config import Protocol
 from . import contrasts
 from .chapter import Table
 from .compare import Interval, mean
-from .experiments import BASELINES, HIGHER_DROPOUT, ID, OOD, PROPOSED, SHORT, title
+from .experiments import BASELINES, HIGHER_DROPOUT, HIGHER_DROPOUT_CHANGE, ID, OOD, PROPOSED, SHORT, title
 from .reported import SEEDS, SIGMA
 from .study import Evidence, Study, apart
 
 LIKE = 0.02  # accuracies that differ by less are alike
 NOT_YET = "not judged yet"
-DROPOUTS = f"{Protocol().dropout:g}", HIGHER_DROPOUT.removeprefix("dropout ")  # of the first and the second study
+DROPOUTS = tuple(f"{rate:g}" for rate in (Protocol().dropout, HIGHER_DROPOUT_CHANGE["dropout"]))  # of the two studies
 
 
 class Contrast(NamedTuple):
@@ -216,7 +216,7 @@ def tally(contrasts: Sequence[Contrast], short: bool = False) -> str:
 
 
 def headline(first: Verdict, second: Verdict, elsewhere: str = "", again: Sequence[Verdict] = ()) -> tuple[str, Table, str]:
-    """What claims 1 and 2 come to (`elsewhere`: by `other_settings`; `again`: by `second_study`): a sentence, a table, its words."""
+    """What claims 1 and 2 come to (`elsewhere`: by `on_dropout`; `again`: by `second_study`): a sentence, a table, its words."""
     lines, seeds = list[dict[str, str]](), min(c.interval.n for c in first.contrasts)
     where = f" with dropout {DROPOUTS[0]}" * bool(again)
     alone = [f"{by_the_rule(about(first.contrasts, method=m))} for DW {title(m, short=True)}{where}" for m in PROPOSED]
@@ -257,12 +257,11 @@ def swapped(rows: pd.DataFrame, preset: str = "paper") -> Verdict:
 def second_study(preset: str = "paper") -> tuple[Verdict, ...]:
     """The second study's verdicts on claims 1 and 2 (PREREGISTRATION_DROPOUT.md); none before all of its fresh rows are there."""
     study = Study("dropout_fresh", preset, quiet=True)
-    whole = study.frame.key.nunique() == len(study.runs) > 0
-    return tuple(with_fresh(study.frame, number, preset) for number in (1, 2)) if whole else ()
+    return tuple(with_fresh(study.frame, number, preset) for number in (1, 2)) if study.whole else ()
 
 
-def other_settings(preset: str = "paper") -> str:
-    """What becomes of claim 1 with `HIGHER_DROPOUT`: in the second study, else on ten fresh seeds of the first, else nothing."""
+def on_dropout(preset: str = "paper") -> str:
+    """Of `HIGHER_DROPOUT`, for the front page: that a second study takes it, else what ten fresh seeds hint at, else nothing."""
     taken, changed = Evidence(preset), Evidence(preset, HIGHER_DROPOUT)
     was, new = DROPOUTS
     if again := second_study(preset):
@@ -282,5 +281,5 @@ def second_said(again: Sequence[Verdict], preset: str = "paper") -> str:
         first, hides = again
         return f"the main claim is {first.word} ({first.counts}), the side claim is {hides.word} ({hides.counts})"
     grid, fresh = (Study(name, preset, quiet=True) for name in ("dropout_grid", "dropout_fresh"))
-    told = f"{fresh.frame.key.nunique()} of {len(fresh.runs)} runs" if fresh.runs else "after the selection"
-    return f"not finished (grid: {grid.frame.key.nunique()} of {len(grid.runs)} runs; fresh seeds: {told})"
+    told = f"{fresh.present} of {len(fresh.runs)} runs" if fresh.runs else "after the selection"
+    return f"not finished (grid: {grid.present} of {len(grid.runs)} runs; fresh seeds: {told})"

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from dtcl_core import __version__
-from dtcl_core.checks import closest
+from dtcl_core.checks import checked_choice, checked_number, closest
 from dtcl_core.terminal import STOPPED, interrupts_held, steady_output, stop_requests
 
 HERE = Path(__file__).resolve().parent
+GRIDS = ("main_table", "sigma_ablation", "global_vs_batch", "dropout_grid")  # of which selections are frozen
 
 
 # --- what may be asked ------------------------------------------------------------------------------------------------
@@ -32,32 +33,6 @@ def shard(text: str) -> tuple[int, int]:
     if len(parts) != 2 or not all(part.isdecimal() for part in parts) or int(parts[0]) >= int(parts[1]):
         raise argparse.ArgumentTypeError(f"expected i/n with 0 <= i < n, such as 0/4, got {text!r}")
     return int(parts[0]), int(parts[1])
-
-
-def positive(kind: type) -> Callable[[str], float]:
-    """A parser of numbers > 0 of a kind, int or float."""
-
-    def parse(text: str) -> float:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = -1
-        if not value > 0:
-            raise argparse.ArgumentTypeError(f"expected {'an integer' if kind is int else 'a number'} > 0, got {text!r}")
-        return value
-
-    return parse
-
-
-def one_of(what: str, known: Sequence[str]) -> Callable[[str], str]:
-    """A parser of names that are known."""
-
-    def parse(text: str) -> str:
-        if text not in known:
-            raise argparse.ArgumentTypeError(f"unknown {what} {text!r}{closest(text, known)}; there are {', '.join(known)}")
-        return text
-
-    return parse
 
 
 def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
@@ -83,8 +58,8 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
             parser.add_argument(option, **about)
 
     command("run", "train the missing runs of an experiment", "They are evaluated, and their rows are stored.", {
-        "experiment": {"type": one_of("experiment", tuple(REGISTRY)), "metavar": "EXPERIMENT", "help": f"one of: {', '.join(REGISTRY)}"},
-        "--preset": {"type": one_of("preset", tuple(PRESETS)), "default": "smoke", "help": f"{presets} (default: smoke)"},
+        "experiment": {"metavar": "EXPERIMENT", "help": f"one of: {', '.join(REGISTRY)}"},
+        "--preset": {"default": "smoke", "help": f"{presets} (default: smoke)"},
         "--device": device,
         "--methods": {"help": "names with commas between them (default: all)"},
         "--sigma": sigma,
@@ -92,9 +67,9 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         "--seeds": {"type": int, "help": "number of seeds (default: the preset's); of experiments on fixed seeds, how many of them"},
         "--epochs": {"type": int, "help": "epochs (default: the preset's)"},
         "--shard": {"type": shard, "metavar": "I/N", "help": "do only part I (from 0) of N, as in a job array"},
-        "--time-limit": {"type": positive(float), "metavar": "SECONDS", "help": "stop cleanly after this long"},
+        "--time-limit": {"type": float, "metavar": "SECONDS", "help": "stop cleanly after this long"},
         "--precision": {"default": "auto", "help": "auto, float32 or bfloat16 (default: auto, which is float32)"},
-        "--stack-size": {"type": positive(int), "help": "most runs trained at once (default: what suits the device)"},
+        "--stack-size": {"type": int, "help": "most runs trained at once (default: what suits the device)"},
         "--results": {**store, "help": "the store (default: results/, or results/smoke for the preset smoke)"},
     })  # fmt: skip
     command("status", "how many runs of each part of the design exist, and how long the rest would take", "In the preset paper.", {
@@ -106,7 +81,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
             "versions, they must be identical; elsewhere they must agree in distribution over seeds. Exit status: 0 passed, 1 failed, "
             "3 undecided (too few seeds, or differences that vary too much).")  # fmt: skip
     command("audit", "retrain stored rows and compare", more, {
-        "-n": {"type": positive(int), "default": 1, "metavar": "N", "help": "how many rows are picked (default: 1)"},
+        "-n": {"type": int, "default": 1, "metavar": "N", "help": "how many rows are picked (default: 1)"},
         "--device": device,
         "--seed": {"type": int, "help": "pick the same rows as another call with this seed"},
         "--exact": {"action": "store_true", "help": "only rows that must be identical: of this code, such a machine, as many threads"},
@@ -117,10 +92,9 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     command("check", "what this machine would train with, and whether it computes right", more, {"--device": device})
     more = ("Seeds 0 to 4 select at sigma 50, 0 and 1 elsewhere. Their file, dtcl_study/frozen/NAME.json (of dropout_grid in frozen_dropout/), "
             "is never changed. Of global_vs_batch only the batch-level discriminators are frozen.")  # fmt: skip
-    grids = ("main_table", "sigma_ablation", "global_vs_batch", "dropout_grid")
     command("freeze", "freeze the configurations that an experiment's first seeds select", more, {
         "name": {"metavar": "NAME", "help": "of the selection: letters, digits and _; for dropout_grid it must be dropout"},
-        "experiment": {"type": one_of("experiment", grids), "metavar": "EXPERIMENT", "help": f"one of: {', '.join(grids)}"},
+        "experiment": {"metavar": "EXPERIMENT", "help": f"one of: {', '.join(GRIDS)}"},
         "--sigma": sigma,
     })  # fmt: skip
     command("reproduce", "print a table or claim of the paper, reported beside measured", "With intervals and n. Only reads.", {
@@ -172,21 +146,26 @@ def run(options: argparse.Namespace) -> int:
     from .experiments import PRESETS, REGISTRY
     from .study import store_of
 
+    experiment = REGISTRY[checked_choice("experiment", options.experiment, tuple(REGISTRY))]
     check_precision_name(options.precision)
+    if options.stack_size is not None:
+        checked_number("stack_size", options.stack_size, 1, integer=True)
+    if options.time_limit is not None:
+        checked_number("time_limit", options.time_limit, above=True)
     device = str(resolve_device(options.device))
     asked_for = {name: getattr(options, name) for name in ("seeds", "epochs", "sigma", "methods", "tau_alpha")}
-    record, runs = REGISTRY[options.experiment].records, REGISTRY[options.experiment].runs(options.preset, **asked_for)
+    runs = experiment.runs(options.preset, **asked_for)
     if not runs:
         why = "nothing is frozen for it yet (dtcl freeze)" if options.preset == "paper" else "try preset paper"
-        raise ValueError(f"{options.experiment} asks for no run in preset {options.preset}: {why}.")
+        raise ValueError(f"{experiment.name} asks for no run in preset {options.preset}: {why}.")
     if (options.seeds or 0) > (count := len({run.seed for run in runs})):
-        raise ValueError(f"--seeds {options.seeds} is too many: these runs of {options.experiment} have {count}.")
+        raise ValueError(f"--seeds {options.seeds} is too many: these runs of {experiment.name} have {count}.")
     runs = local.shard_of(runs, *options.shard) if options.shard else runs
     store = Store(options.results) if options.results else store_of(options.preset)
     of_the_book = store.path.resolve() == HERE.parent / "results"
     if options.precision == "bfloat16" and of_the_book:
         raise ValueError("the rows in results/ are in float32; bfloat16 needs a store of its own: --results FOLDER.")
-    missing, counted = len(store.missing(runs, record)), f"{options.experiment}, preset {options.preset}"
+    missing, counted = len(store.missing(runs, experiment.records)), f"{experiment.name}, preset {options.preset}"
     print(f"{counted}: {len(runs) - missing} of {len(runs)} runs exist in {store.path}.", flush=True)
     rows = store.rows({run.key for run in runs}).values()
     if old := 0 if of_the_book else sum(row["provenance"]["sources"] != SOURCES for row in rows):
@@ -195,9 +174,9 @@ def run(options: argparse.Namespace) -> int:
         print(f"Training {missing} on {device}.", flush=True)
         try:
             how = {name: getattr(options, name) for name in ("precision", "stack_size")}
-            local.compute(runs, store, device, record=record, should_stop=stop_requests(options.time_limit), **how)
+            local.compute(runs, store, device, record=experiment.records, should_stop=stop_requests(options.time_limit), **how)
         except (Interrupted, KeyboardInterrupt):
-            left = len(store.missing(runs, record))
+            left = len(store.missing(runs, experiment.records))
             print(f"Stopped with {left} of {len(runs)} runs to go. The same command goes on; whole epochs are kept.", flush=True)
             return STOPPED
         print(f"All {len(runs)} runs exist now.")
@@ -217,18 +196,18 @@ def status(options: argparse.Namespace) -> int:
     from dtcl_core.launch import local
     from dtcl_core.results import Store
 
-    from .study import grids, runs_of_complete_seeds, shares
+    from .study import grids, parts, runs_of_complete_seeds
 
     device, store = resolve_device(options.device), Store(options.results)
     present = store.rows()
     pace = local.pace_of(present.values(), device)
     lines: list[dict[str, Any]] = []
-    for share in shares(store, present.keys()):
-        runs, missing, images = len(share.runs), len(share.missing), sum(map(local.image_epochs, share.to_train))
-        seeds = {len(by_number) for by_number in grids(share.runs).values()}
+    for part in parts(store, present.keys()):
+        runs, missing, images = len(part.runs), len(part.missing), sum(map(local.image_epochs, part.to_train))
+        seeds = {len(by_number) for by_number in grids(part.runs).values()}
         lines.append({
-            "part": share.name, "runs": runs, "present": runs - missing, "missing": missing, "to_train": len(share.to_train),
-            "seeds": max(seeds) if len(seeds) == 1 else None, "complete_seeds": min(map(len, runs_of_complete_seeds(share.runs, present).values()), default=0),
+            "part": part.name, "runs": runs, "present": runs - missing, "missing": missing, "to_train": len(part.to_train),
+            "seeds": max(seeds) if len(seeds) == 1 else None, "complete_seeds": min(map(len, runs_of_complete_seeds(part.runs, present).values()), default=0),
             "seconds_left": None if pace.seconds is None and images else (pace.seconds or 0) * images,
             "core_hours": None if pace.core_seconds is None and images else (pace.core_seconds or 0) * images / 3600,
         })  # fmt: skip
@@ -262,7 +241,9 @@ def described(found: dict[str, Any]) -> list[str]:
         time = "?" if line["seconds_left"] is None else readable_time(line["seconds_left"])
         hours = "?" if line["core_hours"] is None else f"{line['core_hours']:.1f}"
         said.append(form.format(*counts, seeds, line["to_train"], time, hours))
-    said.append("A seed is complete when every configuration has a row on it. A run that parts share is to train in the first.")
+    said.append(
+        "A seed is complete when every configuration has a row on it. A run of several parts counts as to train in the first of them only."
+    )
     said.append("The parts fresh, choices and dropout_fresh ask for runs of frozen selections only.")
     if found["seconds_an_image"] is None:
         return [*said, f"There is no telling how long the rest takes: {found['pace_of']}."]
@@ -282,8 +263,9 @@ def audit_rows(options: argparse.Namespace) -> int:
     from dtcl_core.pretrain import Interrupted
     from dtcl_core.results import Store
 
-    from . import audit, experiments  # noqa: F401 (methods may be registered there)
+    from . import audit
 
+    checked_number("n", options.n, 1, integer=True)
     lines: list[dict[str, Any]] = []
     stopped = False
     how = {"should_stop": stop_requests(None), "on_compared": lines.append, "quiet": options.json}
@@ -331,6 +313,7 @@ def freeze(options: argparse.Namespace) -> int:
     from . import selection
     from .study import Study
 
+    checked_choice("experiment", options.experiment, GRIDS)
     if not re.fullmatch("dropout" if options.experiment == "dropout_grid" else r"\w+", options.name):
         raise ValueError(f"NAME must be letters, digits and _ (for dropout_grid: dropout), got {options.name!r}.")
     study = Study(options.experiment, "paper", sigma=options.sigma)

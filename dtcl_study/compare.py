@@ -82,7 +82,7 @@ def predicted(draws: Sequence[Sequence[float]], seeds: int, ends: tuple[float, f
     """Our mean, and the 95 % prediction interval for a mean over `seeds` other seeds with one draw of labels each, cut at `ends`.
 
     Args:
-        draws: for each of two or more seeds, one accuracy (or difference: -1 and 1 are the ends) per draw of labels.
+        draws: for each seed, one accuracy (or difference: -1 and 1 are the ends) per draw of labels.
     """
     means = pd.Series([np.mean(each) for each in draws], dtype=float)
     n, others = len(means), sum(len(each) - 1 for each in draws)  # seeds, and degrees of freedom of the variance between draws
@@ -117,7 +117,7 @@ def by_seed(rows: pd.DataFrame, metric: str, of: str = "", **where: Any) -> pd.S
     for name in ONE_OF:
         if name in rows and rows[name].nunique(dropna=False) > 1:
             raise ValueError(f"rows have several values of {name} ({told}): name one configuration.")
-    return rows[["seed", metric]].set_index("seed")[metric].sort_index()
+    return rows.set_index("seed")[metric].sort_index()
 
 
 def difference(one: pd.Series, other: pd.Series) -> pd.Series:

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy
 import torch
-from scipy import stats
 
 from dtcl_core import losses
 from dtcl_core.config import Protocol
@@ -101,7 +101,7 @@ def gains(table: pd.DataFrame) -> pd.Series:
 
 def _slope(x: np.ndarray, y: pd.Series) -> float:
     """Of the line through some points by least squares; NaN where all lie at one x."""
-    return float(stats.linregress(x, y).slope) if np.ptp(x) else np.nan
+    return float(scipy.stats.linregress(x, y).slope) if np.ptp(x) else np.nan
 
 
 def _shortfall(e: Evidence, method: str) -> pd.Series:
@@ -216,7 +216,7 @@ def gradient_changes(seed: int, tau_alpha: float, tau_beta: float) -> tuple[floa
 def short_of_the_best(e: Evidence) -> Differences:
     """How far each method's selection falls short, beside that of Standard CL."""
     standard = _shortfall(e, "standard")
-    for method in ("same_domain", "mmd", "dann", *PROPOSED):
+    for method in (*BASELINES[1:], *PROPOSED):
         label = f"Test-OOD: how far the selection falls short, {title(method)} more than {title('standard')}"
         yield label, difference(_shortfall(e, method), standard), OOD, method, "standard"
 

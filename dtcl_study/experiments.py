@@ -34,8 +34,8 @@ ORACLE = "color_jitter"
 HEAD_SIZES = (4, 8, 16)  # dimensions of projector heads
 ID, OOD, DOMAIN = "test_id", "test_ood", "d_test_id"
 SHORT = {OOD: "Test-OOD", ID: "Test-ID", DOMAIN: "D-Test-ID", "validation": "Validation"}  # accuracies, as tables call them
-FIRST_FRESH_SEED, FRESH_SEEDS, FEWER_FRESH_SEEDS = 1100, 50, 10  # fewer: at other spreads than 50, and of `choices`
-MAX_SEEDS = 100  # of a grid; more are a slip of the keyboard
+FIRST_FRESH_SEED, FRESH_SEEDS, FEWER_FRESH_SEEDS = 1100, 50, 10  # fewer: at other spreads than 50, of `choices` and of `retuned`
+MAX_SEEDS = 100  # of a grid: other runs take seeds from 100 on
 
 
 def title(method: str, short: bool = False) -> str:
@@ -151,9 +151,9 @@ def other_temperatures(preset: str) -> list[Setting]:
 
 @cache
 def frozen(folder: str = "frozen") -> tuple[dict[str, Any], ...]:
-    """The frozen selections: name, seeds (on which they were selected) and configurations (settings), by name."""
-    files = {p.name: p for p in (resources.files("dtcl_study") / folder).iterdir() if p.name.endswith(".json")}
-    return tuple(json.loads(files[name].read_text(encoding="utf-8")) for name in sorted(files))
+    """The frozen selections: name, seeds (on which they were selected) and configurations (settings), sorted by file name."""
+    files = [path for path in (resources.files("dtcl_study") / folder).iterdir() if path.name.endswith(".json")]
+    return tuple(json.loads(path.read_text(encoding="utf-8")) for path in sorted(files, key=lambda path: path.name))
 
 
 def fresh(preset: str) -> list[Setting]:
@@ -200,7 +200,7 @@ def of_change(runs: Iterable[Run], change: str, methods: Collection[str]) -> lis
 
 
 def choices(preset: str) -> list[Setting]:
-    """Each of `other_choices` alone, in the frozen configurations at sigma 50; in smoke and laptop in one of two methods."""
+    """Each of `other_choices` alone, in the frozen configurations at sigma 50; in smoke and laptop of Standard CL and Pairs only."""
     if preset == "paper":
         chosen = [c for s in frozen() for c in s["configurations"] if c["sigma"] == SIGMA and c.get("discriminator") != "batch"]
         seeds = {"seeds": range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + FEWER_FRESH_SEEDS)}
@@ -278,7 +278,7 @@ class Experiment:
 
         Args:
             preset: a name in `PRESETS`.
-            seeds: number of seeds, from 0, or the first of those that settings have of their own; None: the preset's.
+            seeds: number of seeds, from 0, or how many of those that settings have of their own; None: the preset's, or all of those.
             epochs: None: the preset's number.
             sigma: one or more colour spreads, in their order; None: the experiment's.
             methods: names, or one string of names with commas; None or "all": the experiment's.

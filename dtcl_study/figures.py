@@ -1,7 +1,7 @@
 """The figures of the book; `style` says how they look.
 
 Twins: Figures 1 `along_sigma`, 4 `scatter`, 5 `heads`, 6 `temperature_lines`, 7 `temperature_ridges`. Figures are as wide as the
-text. `metrics` are columns with accuracies, a panel each; intervals are Student's 95 % over seeds. A panel without rows says so.
+text. `metrics` are columns with accuracies, a panel each; intervals are Student's 95 % over seeds. Panels of accuracies say "not yet run".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dtcl_core.traces import Trace
 
 from .compare import Interval, accuracy, by_seed
 from .experiments import FOLLOWED, HEAD_SIZES, title
-from .reported import SIGMA
+from .reported import CHANCE, SIGMA
 from .style import GRAY, INK, METRIC_TITLES, PAIRS, PALE, SELECTED, WIDTH, Look, handle, look, method_handles, n_said
 
 REPORTED: dict[str, Any] = {"marker": "D", "linestyle": "", "markerfacecolor": "none", "markersize": 4.5}
@@ -55,7 +55,7 @@ def _not_yet(axis: Axes, titled: bool = False) -> None:
 
 def _chance(axis: Axes, along: str) -> None:
     """A dotted line at chance, on the axis `along`."""
-    (axis.axvline if along == "x" else axis.axhline)(0.5, color="0.6", linewidth=0.8, linestyle=":", zorder=0)
+    (axis.axvline if along == "x" else axis.axhline)(CHANCE, color="0.6", linewidth=0.8, linestyle=":", zorder=0)
 
 
 def _limits(points: Iterable[float], intervals: Iterable[Interval], least: float = 0.06) -> tuple[float, float]:

@@ -28,14 +28,14 @@ def load(source: str | None = None) -> pd.DataFrame:
     return CELLS[CELLS.source == source].reset_index(drop=True)
 
 
-def main_comparison(sigma: float = 50.0, label_fraction: float = 0.01) -> pd.DataFrame:
+def main_comparison(sigma: float = SIGMA, label_fraction: float = 0.01) -> pd.DataFrame:
     """What the paper reports of the methods at one sigma and label fraction; empty where it gives no numbers.
 
     Table 1 for sigma 50 at 1 % of labels, Table 2 for its other fractions, Table 9 (global discriminators) for the
     domain-weighted methods at other sigmas.
     """
     at_50 = "table_1_main" if label_fraction == 0.01 else "table_2_label_fraction"
-    table = load(at_50 if sigma == 50 else "table_9_global_vs_batch")
+    table = load(at_50 if sigma == SIGMA else "table_9_global_vs_batch")
     here = (table.sigma == sigma) & (table.label_fraction == label_fraction) & (table.discriminator != "batch")
     return table[here].reset_index(drop=True)
 

@@ -1,7 +1,7 @@
 """Which configuration a method is shown with: the one with the best validation accuracy, as in the paper.
 
 The paper's rule: the configuration with the highest validation accuracy at 1 % of labels, averaged over seeds, separately for
-each method, discriminator and sigma. The choice at 1 % serves all label fractions. A run that diverged counts as chance. Ties go
+each method, discriminator, sigma and projector head. The choice at 1 % serves all label fractions. A run that diverged counts as chance. Ties go
 to the smaller tau_alpha, then tau_beta, then lambda. `freeze` writes selections to files, `experiments.frozen` reads them.
 """
 
@@ -18,7 +18,7 @@ from dtcl_core.config import HYPERPARAMETERS
 from dtcl_core.files import write_whole
 from dtcl_core.methods import ALL_METHODS
 
-from .reported import SEEDS, SIGMA
+from .reported import CHANCE, SEEDS, SIGMA
 
 FEWER_SEEDS = 2  # that select at the other spreads than 50
 FRACTION = 0.01  # of labels, at which validation accuracies are compared
@@ -77,7 +77,7 @@ def leave_one_seed_out(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def reselected(frame: pd.DataFrame, resamples: int = RESAMPLES) -> pd.DataFrame:
-    """How stable the selection is: it is made on seeds drawn again with replacement, in all ways if there are at most five.
+    """How often each configuration is selected if seeds are drawn again with replacement (in all ways if at most five).
 
     Returns:
         One row per context and configuration that is ever selected: columns of `CONFIGURATION`, `share` of the draws in which it
@@ -139,7 +139,7 @@ def strategies(frame: pd.DataFrame) -> pd.DataFrame:
         colours (test_id, test_ood) of the configuration selected on the other seeds.
     """
     rows = frame[frame.label_fraction == FRACTION]
-    distance = (rows.d_test_id - 0.5).abs().where(rows.status == "ok", 1.0)  # worse than any other for a run that diverged
+    distance = (rows.d_test_id - CHANCE).abs().where(rows.status == "ok", 1.0)  # worse than any other for a run that diverged
     score = {
         "validation (the paper)": rows.validation,
         "Test-ID": rows.test_id,

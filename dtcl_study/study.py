@@ -80,6 +80,16 @@ class Study:
         frame.loc[frame.status != "ok", list(METRICS)] = CHANCE
         return frame
 
+    @property
+    def present(self) -> int:
+        """How many of the runs have a row."""
+        return self.frame.key.nunique()
+
+    @property
+    def whole(self) -> bool:
+        """Whether there are runs and all have a row."""
+        return 0 < self.present == len(self.runs)
+
     @cached_property
     def complete(self) -> pd.DataFrame:
         """The rows of complete seeds: those on which every configuration of a grid has a row."""
@@ -163,15 +173,16 @@ def rows_of_complete_seeds(runs: Sequence[Run], frame: pd.DataFrame) -> pd.DataF
 
 
 def apart(one: pd.DataFrame, other: pd.DataFrame) -> bool:
-    """Whether no processor (by name and instructions) trained runs of both; others may round differently."""
-    return {*zip(one.device_name, one.instructions)}.isdisjoint(zip(other.device_name, other.instructions))
+    """Whether no processor or GPU (by name and instructions) trained runs of both; others may round differently."""
+    kinds = [{*zip(rows.device_name, rows.instructions.fillna(""))} for rows in (one, other)]
+    return kinds[0].isdisjoint(kinds[1])
 
 
 def under_changes(base: pd.DataFrame, study: Study, methods: Sequence[str]) -> dict[str, pd.DataFrame]:
-    """By change the rows of some methods on the seeds of a study of `choices`, at 1 % of labels, once all its runs are there.
+    """For each of `other_choices` whose runs all have rows: the rows of some methods under it, at 1 % of labels.
 
-    `base` are rows of the same configurations under the protocol as it is. They are the entry "as taken", and stand in for each
-    method that a change does not touch.
+    `study` is of `choices`. `base` are rows of the same configurations under the protocol as it is: on the study's seeds they are
+    the entry "as taken", and they stand in for each method that a change does not touch.
     """
     rows = study.frame[study.frame.label_fraction == selection.FRACTION]
     base = base[base.seed.isin({run.seed for run in study.runs}) & (base.label_fraction == selection.FRACTION)]
@@ -189,7 +200,7 @@ class Evidence:
     """The rows that claims look at, read when first asked for. `fresh` may be set, to judge other rows as if they were fresh."""
 
     preset: str = "paper"  # whose rows
-    change: str | None = None  # one of `other_choices` that is made in all methods; None: the protocol as it is
+    change: str | None = None  # one of `other_choices`: rows with this change, none of the oracle; None: the protocol as it is
 
     @cached_property
     def fresh(self) -> pd.DataFrame:
@@ -255,7 +266,7 @@ class Evidence:
         return selection.by_configuration(rows[rows.method == method], metric)
 
 
-class Share(NamedTuple):
+class Part(NamedTuple):
     """A part of the design (`experiments.PARTS`) in the preset `paper`: its runs, and those that are not there yet."""
 
     name: str
@@ -264,13 +275,13 @@ class Share(NamedTuple):
     to_train: list[Run]  # those missing that no earlier part trains
 
 
-def shares(store: Store, present: Collection[str]) -> list[Share]:
+def parts(store: Store, present: Collection[str]) -> list[Part]:
     """What each of `experiments.PARTS` asks for, and what a store with rows of these keys lacks of it."""
     asked = {name: REGISTRY[name.split(",")[0]].runs("paper", **options) for name, options in PARTS.items()}
     left = {run.key for run in store.missing(chain.from_iterable(asked.values()), wants_trace, present)}
-    found, told = [], set[str]()
+    found, counted = [], set[str]()
     for name, runs in asked.items():
         missing = [run for run in runs if run.key in left]
-        found.append(Share(name, runs, missing, [run for run in missing if run.key not in told]))
-        told |= {run.key for run in missing}
+        found.append(Part(name, runs, missing, [run for run in missing if run.key not in counted]))
+        counted |= {run.key for run in missing}
     return found

@@ -47,7 +47,7 @@ PAIRS = {"same_domain": "#0E5E63", "cross_domain": "#7FC9CC"}  # negatives of th
 WIDTH = 4.8  # inches of a figure: it is shown as wide as the text, on a telephone on 366 pixels
 SMALL = 7.0  # points of the smallest letters: 7.4 pixels there, 15 on 750
 METRIC_TITLES = {name: f"{short} accuracy" for name, short in experiments.SHORT.items()}
-SPLIT_TITLES = {"train": "Train", **{split: experiments.SHORT[split] for split in ("validation", "test_id", "test_ood")}}
+SPLIT_TITLES = {"train": "Train", **experiments.SHORT}
 RC = {
     "figure.dpi": 120, "figure.facecolor": "white", "savefig.facecolor": "white", "svg.hashsalt": "dtcl",
     "axes.edgecolor": "0.6", "axes.linewidth": 0.8, "axes.spines.top": False, "axes.spines.right": False,

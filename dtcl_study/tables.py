@@ -154,9 +154,9 @@ class Twin:
     def said(self) -> str:
         """The caption with what is measured and how cells are marked."""
         intervals = self.measured.values()
-        how = f"our mean over {self.n_text} and its 95 % interval{cut_said(intervals)}"
-        if max((interval.n for interval in intervals), default=0) < 2:
-            how = NOT_RUN if self.n_text == NOT_RUN else "one seed, so no interval"
+        n = max((interval.n for interval in intervals), default=0)
+        over = f"our mean over {self.n_text} and its 95 % interval{cut_said(intervals)}"
+        how = over if n > 1 else "one seed, so no interval" if n else NOT_RUN
         notes = "; ".join(says for mark, says in MARKS.items() if mark in {line.mark for line in self.lines})
         how += f". {notes}" if notes else ""
         best = "best mean of the table" if self.whole else "best mean, underlined: second best"
@@ -193,7 +193,7 @@ def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIG
     where = {"label_fraction": label_fraction, "sigma": sigma}
     heads = {OOD: "Unseen (Test-OOD)", ID: "Training (Test-ID)", DOMAIN: "Colour probe (D-Test-ID)"}
     columns = [Column(SHORT[metric], metric, where, heads[metric]) for metric in ACCURACIES]
-    methods = [m for m in ALL_METHODS if m in set(rows.method)] if len(rows) else METHODS
+    methods = [m for m in ALL_METHODS if m in set(rows.method)] or METHODS
     paper = reported.main_comparison(sigma, label_fraction)
     caption = f"Accuracy with {percent(label_fraction)} of the labels, colour spread sigma {sigma:g}."
     return twin(caption, of_methods(tuple(methods)), columns, rows, paper)
@@ -264,7 +264,7 @@ def leads(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def devices_said(rows: pd.DataFrame) -> str:
-    """Of which methods another kind of device trained runs than trained most, and how many; empty where one kind trained all."""
+    """Which methods have runs from another kind of device than most runs, and how many; empty if all come from one kind."""
     cpu = rows.instructions.map(lambda name: f"a CPU with {name}" if isinstance(name, str) else "a CPU")
     kind = cpu.where(rows.device == "cpu", "a GPU")
     if kind.nunique() < 2:

@@ -41,6 +41,8 @@ parser.add_argument("--log", help="folder for TensorBoard (pip install tensorboa
 options = parser.parse_args()
 if min(options.epochs, options.batch - 1, options.size) < 1:
     parser.error("epochs and size must be at least 1, batch at least 2.")
+if not options.folder.is_dir():
+    parser.error(f"there is no folder {options.folder}.")
 found = [
     Path(where, name).relative_to(options.folder)
     for where, _, names in os.walk(options.folder, followlinks=True)

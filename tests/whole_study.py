@@ -15,7 +15,7 @@ from dtcl_core.results import Store
 from dtcl_core.traces import BINS, Trace
 from dtcl_study import experiments, left_open, reported
 from dtcl_study.experiments import DOMAIN, ORACLE, PROPOSED, REGISTRY
-from dtcl_study.study import shares
+from dtcl_study.study import parts
 
 CONFIGURATIONS = {
     "standard": {"tau_alpha": 0.1}, "same_domain": {"tau_alpha": 0.1}, "mmd": {"tau_alpha": 0.1, "lambda_": 5.0},
@@ -116,7 +116,7 @@ def trace(run):
 def write(folder):
     """Write the store; what `settled` patches must be patched already."""
     store, runs = Store(folder), {}
-    for part in shares(store, ()):
+    for part in parts(store, ()):
         runs |= {run.key: run for run in part.runs if part.name not in LAST}
     store.add([row(run) for run in runs.values()])
     for run in REGISTRY["effective_temperature"].runs("paper"):

@@ -21,7 +21,7 @@ def embed_in_chunks(encoder: Callable[[Any], Tensor], x: Tensor | Mapping[str, T
     Args:
         encoder: from examples [n, ...] to embeddings [n, k].
         x: [N, ...] examples, or a dictionary of such tensors, as tokenizers give it. The encoder is then given dictionaries;
-            an encoder with named arguments is ``lambda part: net(**part)``.
+            one with named arguments is ``lambda part: net(**part).last_hidden_state[:, 0]``, for example.
         chunk_size: examples embedded at a time, at least 1.
 
     Returns:
@@ -29,7 +29,8 @@ def embed_in_chunks(encoder: Callable[[Any], Tensor], x: Tensor | Mapping[str, T
         does not: it takes the statistics of each chunk, and updates its running ones twice. Dropout draws the same again.
 
     Raises:
-        ValueError: unless x is a tensor, or a dictionary of one or more tensors of one length, and chunk_size at least 1.
+        ValueError: unless x is a tensor, or a dictionary of one or more tensors of one length, chunk_size at least 1, and the
+            encoder returns a tensor with a row for each example.
 
     >>> x = torch.arange(6.0).reshape(3, 2).requires_grad_()
     >>> embed_in_chunks(torch.nn.Identity(), x, chunk_size=2).equal(x)
@@ -39,7 +40,11 @@ def embed_in_chunks(encoder: Callable[[Any], Tensor], x: Tensor | Mapping[str, T
     if not isinstance(x, (Tensor, Mapping)) or (isinstance(x, Tensor) and not x.dim()):
         raise ValueError(f"x must be a tensor [N, ...] or a dictionary of such tensors, got {shown(x)}.")
     parts = x.split(size) if isinstance(x, Tensor) else _parts(x, size)
-    return torch.cat([checkpoint(encoder, part, use_reentrant=False) for part in parts])
+    found = [checkpoint(encoder, part, use_reentrant=False) for part in parts]
+    for z in found:
+        if not isinstance(z, Tensor) or not z.dim():
+            raise ValueError(f"the encoder must return embeddings [n, k] of n examples, got {type(z).__name__}.")
+    return torch.cat(found)
 
 
 def _parts(x: Mapping[str, Tensor], size: int) -> list[dict[str, Tensor]]:

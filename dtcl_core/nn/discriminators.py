@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import logistic
+from ..discriminator import FEATURES
 from ..discriminator import features as seen_of
 from .inputs import check_domains, check_embeddings, check_integers, widened
 from .settings import Described
@@ -43,7 +44,7 @@ class Discriminator(Described):
         num_domains: N_D, at least 2; domains are 0 ... N_D - 1, and a negative number is an unknown one.
         calibrate: share, 0 to 0.9, of each known domain's examples held out to set the temperature of the posteriors; 0: none.
         seed: of the choice of these examples, and of the MLP's initial weights.
-        features: what is seen of an embedding: "l2" its direction, "raw" all of it. It is not in `state_dict()`: set it yourself.
+        features: what is seen of an embedding: "l2" its direction, "raw" all of it. It is saved with what was learned.
 
     Attributes:
         temperature_: what logits are divided by; 1 without calibration, None before `fit`.
@@ -165,6 +166,14 @@ class Discriminator(Described):
         for name in names:  # they get the saved shapes, or None
             setattr(self, name, torch.empty_like(saved[name], device=self._here.device) if saved else None)
         super()._load_from_state_dict(state, prefix, metadata, *rest)
+
+    def get_extra_state(self) -> Tensor:
+        """Which of `FEATURES` is seen, a 0-d tensor, which is saved with what was learned."""
+        return torch.tensor(FEATURES.index(self.features))
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """See of embeddings what the discriminator saw that was saved."""
+        self.features = FEATURES[int(state)]
 
     def _fit(self, x: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
         """What `learned` names, the first of width k, from features x [N, k] and their domains."""

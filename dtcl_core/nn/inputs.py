@@ -90,6 +90,12 @@ def check_domains(domains: Tensor, num_domains: int | None) -> None:
         raise ValueError(f"domains must be {accepted}, got {lowest} ... {highest}.")
 
 
+def accepted(domains: Tensor, num_domains: int) -> tuple[Tensor, Tensor]:
+    """Domains int64 [..., N] with those of `num_domains` or more, which nobody checked, as unknown; and whether there was none [...]."""
+    beyond = domains >= num_domains
+    return domains.masked_fill(beyond, -1), ~beyond.any(-1)
+
+
 def check_labels(z: Tensor, labels: Any, values: bool = True) -> None:
     """Raise ValueError unless labels are integers [N] >= 0 (or bool), one for each row of z [N, k]; see `check_embeddings`."""
     if z.dim() != 2:

@@ -12,9 +12,9 @@ arguments. For embeddings [R, N, k], a tensor [R] has a value for each run. A co
 anew; its schedules must return numbers. Processes learn different temperatures (and weights of a `DomainAdversary`), unless
 `DistributedDataParallel` wraps the loss too, or the gradients are averaged in another way.
 
-**Checks.** Wrong options raise ValueError when they are set, wrong inputs at the call. Sizes cannot change later. Checking values
+**Checks.** Wrong options raise ValueError when they are set, wrong inputs at the call. Sizes of a queue or an adversary cannot change later. Checking values
 reads from the device, which stalls a GPU. A compiled loss, or one with ``validate=False``, checks types and shapes alone: there a
-temperature <= 0 in a tensor makes the loss or its gradient NaN. An unfavourable batch is no error: an anchor with one positive
+temperature <= 0 in a tensor, or a domain of `num_domains` or more that is used, makes the loss or its gradient NaN. An unfavourable batch is no error: an anchor with one positive
 and no negative has a loss of 0, and where domains are unknown or all alike, w_ij = 1 / N_D.
 
 **torch.func.** `torch.func.grad` works, except with a `chunk_size` or a queue that fills itself. `torch.func.vmap` needs
@@ -169,7 +169,7 @@ class _TwoViews(_Contrastive):
         Args:
             z0, z1: [..., N, k] embeddings of two views; row i of both shows the same example. With ``negatives="both_views"``
                 z1 may be a list of further views, all in one pool: an anchor's V - 1 other views are its positives.
-            domains: int [N] (or [..., N]), negative where a domain is not known.
+            domains: int [N] (or [..., N]), negative where a domain is not known. `InfoNCELoss` itself uses none.
             queue: take negatives from this queue and not from the batch, as MoCo does. The loss does not fill it: `push` z1 (the
                 momentum encoder's view) to it after the call. The default is the loss's own queue, filled in training mode.
             ids: int [N], the example that each row shows, negative where it is not known. Other rows of the batch or the queue
@@ -340,9 +340,10 @@ class _Supervised(_Contrastive):
         return self._contrast(views, domains, tau, [within_all(views, labels, domains, None, self.gather)])
 
     def _check(self, views: list[Tensor], domains: Tensor | None, labels: Any, values: bool = True) -> None:
-        self._check_views(views, domains, values=values)
         if labels is None:
-            raise ValueError(f"{type(self).__name__} needs labels: call {self.usage}.")
+            third = "; labels are the third argument" * (isinstance(views[1], Tensor) and views[1].dim() == 1)
+            raise ValueError(f"{type(self).__name__} needs labels: call {self.usage}{third}.")
+        self._check_views(views, domains, values=values)
         check_labels(views[0], labels, values)
 
 
@@ -357,6 +358,8 @@ class SupConLoss(_Supervised):
 
     With labels all different this is `InfoNCELoss` with ``negatives="both_views"``.
     """
+
+    usage = "loss(z0, z1, labels)"
 
     settings = ("tau", *_Supervised.settings)
 

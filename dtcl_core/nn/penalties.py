@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from .. import losses
 from ..checks import checked_number
-from .inputs import check_embeddings, widened
+from .inputs import accepted, check_embeddings, widened
 from .settings import Described, Setting, Tunable
 
 
@@ -59,8 +59,9 @@ class MMDPenalty(Described):
         check_embeddings(z, domains, self.num_domains, needed=True, values=values)
         with torch.autocast(z.device.type, enabled=False):
             z = losses.directions(widened(z)) if self.normalize else widened(z)
-            domains = domains.to(z.device, torch.int64)
-            return losses.domain_mmd(z, domains, self.num_domains, self.bandwidths, unbiased=self.unbiased)
+            domains, good = accepted(domains.to(z.device, torch.int64), self.num_domains)
+            penalty = losses.domain_mmd(z, domains, self.num_domains, self.bandwidths, unbiased=self.unbiased)
+            return penalty.where(good, torch.nan)
 
 
 class DomainAdversary(Tunable):
@@ -125,13 +126,13 @@ class DomainAdversary(Tunable):
         values = self.validate and not torch.compiler.is_compiling()
         check_embeddings(z, domains, self.num_domains, needed=True, values=values)
         if z.shape[-1] != self.classifier.in_features:
-            raise ValueError(f"z must have {self.classifier.in_features} dimensions, got {tuple(z.shape)}.")
+            raise ValueError(f"z must be [N, {self.classifier.in_features}], got {tuple(z.shape)}.")
         if values and progress is not None:
             checked_number("progress", progress.item() if isinstance(progress, Tensor) else progress, 0.0, 1.0)
         with torch.autocast(z.device.type, enabled=False):
             z = z.to(self.classifier.weight.dtype)
             z = losses.directions(z) if self.normalize else z
             strength = torch.as_tensor(self.strength(progress, z), dtype=z.dtype, device=z.device).expand(z.shape[:-2])
-            domains = domains.to(z.device, torch.int64)
+            domains, good = accepted(domains.to(z.device, torch.int64), self.num_domains)
             loss = losses.adversarial_loss(z, domains, self.classifier.weight, self.classifier.bias, strength)
-            return loss.where(strength.isfinite(), torch.nan)  # else the gradient alone would be NaN
+            return loss.where(strength.isfinite() & good, torch.nan)  # else the gradient alone would be NaN

@@ -13,7 +13,7 @@ from ..discriminator import Fitted
 from ..discriminator import features as seen_of
 from . import gather as processes
 from .candidates import Anchors, Candidates, Temperatures, replace
-from .inputs import outside_vmap, warn, widened
+from .inputs import accepted, outside_vmap, warn, widened
 from .settings import Setting, Tunable
 
 
@@ -102,6 +102,7 @@ class Weigher(Tunable):
         z, domains = widened(z.detach()), domains.long()
         if gather:
             z, domains = processes.joined(z), processes.joined(domains)
+        domains, good = accepted(domains, self.num_domains)
         compiled = torch.compiler.is_compiling()
         with torch.autocast(z.device.type, enabled=False):
             problem = seen_of(z, self.features), domains, self.num_domains, self.l2
@@ -111,7 +112,7 @@ class Weigher(Tunable):
             message = "a batch holds no two known domains: no discriminator can be fitted, and its weights are w_ij = 1 / N_D."
             warn(message)
         weight, bias = weight.masked_fill(single[..., None, None], 0.0), bias.masked_fill(single[..., None], 0.0)
-        return Fitted(logistic.LogisticModel(weight, bias), self.features)
+        return Fitted(logistic.LogisticModel(weight, bias.where(good[..., None], torch.nan)), self.features)
 
     def posterior(self, known: HasPosterior, z: Tensor, gather: bool, checked: bool) -> Tensor:
         """Domain posteriors [..., N, D] of embeddings z, without a gradient; ValueError if they are not of N_D domains."""
@@ -153,6 +154,7 @@ class Weigher(Tunable):
         assert anchors.domains is not None
         domains = anchors.domains.expand(anchors.z.shape[:-1])[..., None]
         own = (domains == torch.arange(self.num_domains, device=domains.device)).to(anchors.z.dtype)
+        own = own.masked_fill(domains >= self.num_domains, torch.nan)  # they were not checked
         return replace(anchors, belief=torch.where(domains >= 0, own, 1.0 / self.num_domains)), candidates
 
 

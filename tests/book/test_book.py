@@ -230,7 +230,7 @@ def test_the_front_page_and_the_readme_give_the_answer_of_a_judged_study(whole_s
 
     first, *rest = refresh.answer()
     verdict = claims.judged(1)
-    again, elsewhere = claims.second_study(), claims.other_settings()
+    again, elsewhere = claims.second_study(), claims.on_dropout()
     assert elsewhere.endswith("and has 50 other seeds.") and "A second study takes 0.25" in elsewhere
     said, compared, means = claims.headline(verdict, claims.judged(2), elsewhere, again)
     assert (

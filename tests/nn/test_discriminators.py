@@ -147,6 +147,14 @@ def test_a_state_of_another_number_of_domains_is_refused(kind, data):
     torch.testing.assert_close(known.predict_proba(z), before, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("kind", [LinearDiscriminator, MLPDiscriminator])
+def test_what_it_sees_is_saved_with_what_it_learned(kind, data):
+    z, domains = data
+    known, loaded = kind(3, features="raw").fit(20 * z, domains), kind(3)
+    loaded.load_state_dict(known.state_dict())
+    assert loaded.features == "raw" and torch.equal(loaded.predict_proba(20 * z), known.predict_proba(20 * z))
+
+
 def test_a_refit_that_fails_leaves_the_discriminator_as_it_was():
     z, domains = torch.randn(40, 3, generator=torch.Generator().manual_seed(0)), torch.arange(40) % 2
     known = LinearDiscriminator(2, calibrate=0.1).fit(z, domains)

@@ -481,6 +481,8 @@ def test_dictionaries_are_embedded_in_chunks(batch):
         embed_in_chunks(encoder, [batch[0]], 3)
     with pytest.raises(ValueError, match=r"x must be a tensor \[N, \.\.\.\] or a dictionary of such tensors, got tensor\(1\.\)"):
         embed_in_chunks(encoder, torch.tensor(1.0), 3)
+    with pytest.raises(ValueError, match=r"the encoder must return embeddings \[n, k\] of n examples, got dict"):
+        embed_in_chunks(lambda x: {"z": x}, batch[0], 3)
     for wrong in ({}, {"x": batch[0], "mask": batch[1][:3]}, {"x": batch[0], "text": ["a"] * N}):
         with pytest.raises(ValueError, match="x must be tensors of one length, got lengths"):
             embed_in_chunks(encoder, wrong, 3)

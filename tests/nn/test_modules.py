@@ -437,6 +437,20 @@ def test_a_temperature_below_zero_makes_an_unchecked_loss_nan(batch):
     assert DomainAdversary(K, D, below, validate=False).double()(z0, domains).isnan(), "not its gradient alone"
 
 
+@pytest.mark.parametrize("weighting", ["negatives", "pairs"])
+def test_a_domain_beyond_num_domains_makes_an_unchecked_loss_nan(batch, weighting):
+    z0, z1, domains = batch
+    given, beyond = LinearDiscriminator(D).fit(z0, domains), domains.clone()
+    beyond[3] = D
+    for known in (None, given) if weighting == "negatives" else (None,):  # "pairs" asks no domain of a given one
+        how = {"num_domains": D, "weighting": weighting, "discriminator": known}
+        compiled = torch.compile(DomainWeightedInfoNCELoss(**how), backend="eager")
+        for call in (DomainWeightedInfoNCELoss(**how, validate=False), compiled):
+            assert call(z0, z1, domains).isfinite() and call(z0, z1, beyond).isnan()
+    for penalty in (MMDPenalty(D, validate=False), DomainAdversary(K, D, validate=False).double()):
+        assert penalty(z0, domains).isfinite() and penalty(z0, beyond).isnan()
+
+
 def test_one_compiled_graph_serves_batches_of_any_size(batch):
     z0, z1, domains = batch
     known = LinearDiscriminator(D).fit(torch.cat([z0, z1]), torch.cat([domains, domains]))
@@ -566,7 +580,9 @@ def test_a_loss_made_for_no_device_compiles_like_any_other():
         (lambda: InfoNCELoss()(Z.numpy(), Z.numpy()), "z0 must be a tensor, got ndarray"),
         (lambda: WEIGHTED(Z, Z, DOMAINS.tolist()), r"domains must be a tensor of integers, got list\."),
         (lambda: WEIGHTED(Z, Z, ["a", "b"] * 3), r"integers \(number names once, for all data\), got list"),
-        (lambda: SupConLoss()(Z, Z, None), r"SupConLoss needs labels: call loss\(z0, z1, labels"),
+        (lambda: SupConLoss()(Z, Z, None), r"SupConLoss needs labels: call loss\(z0, z1, labels\)\."),
+        (lambda: SupConLoss()(Z, DOMAINS), r"needs labels: call loss\(z0, z1, labels\); labels are the third argument\."),
+        (lambda: DomainWeightedSupConLoss(num_domains=2)(Z, Z), r"needs labels: call loss\(z0, z1, labels, domains\)\."),
         (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=3), r"an object with predict_proba\(z\), got 3"),
         (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=LinearDiscriminator), r"must be an object with predict_proba"),
         (lambda: DomainWeightedInfoNCELoss(num_domains=2, discriminator=LogisticRegression().fit(Z, DOMAINS))(Z, Z, DOMAINS),
@@ -595,7 +611,7 @@ def test_a_loss_made_for_no_device_compiles_like_any_other():
         (lambda: MMDPenalty(2, 1.0), "bandwidths must be one or more numbers, got 1.0"),
         (lambda: MMDPenalty(2, ()), "bandwidths must be one or more numbers"),
         (lambda: DomainAdversary(4, 2)(Z, None), "domains must be a tensor of integers, got NoneType"),
-        (lambda: DomainAdversary(5, 2)(Z, DOMAINS), r"z must have 5 dimensions, got \(6, 4\)"),
+        (lambda: DomainAdversary(5, 2)(Z, DOMAINS), r"z must be \[N, 5\], got \(6, 4\)"),
         (lambda: DomainAdversary(4, 2)(Z, DOMAINS, progress=-5), "progress must be a number >= 0 and <= 1, got -5"),
         (lambda: DomainAdversary(4, 2)(Z, DOMAINS, progress=0.5), 'the training that is done; "constant" takes none'),
         (lambda: NegativeQueue(3, 4).push(Z, DOMAINS + 0.7), r"domains must be integers \[6\], one an example, got torch.float32"),

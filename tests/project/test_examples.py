@@ -22,7 +22,7 @@ def test_folders_of_classes_alone_are_not_taken_for_domains(tmp_path, monkeypatc
         (tmp_path / folder / "0.png").touch()
     for arguments, said in {
         ("images",): "images must lie as FOLDER/DOMAIN/CLASS/IMAGE, none of them hidden; found 0/0.png.",
-        ("nothing",): "none of them hidden; found none.",
+        ("nothing",): "there is no folder nothing.",
         ("many",): "found red/.thumbs/0.png.",
         ("one",): "training needs images of two domains or more, got 1.",
         ("one", "--batch", "1"): "epochs and size must be at least 1, batch at least 2.",

@@ -108,6 +108,9 @@ def test_a_name_that_is_almost_right_is_offered(arguments, meant, capsys):
         (["--epochs=0"], "epochs must be an integer >= 1, got 0"),
         (["--device=tpu"], "device must be auto, cpu or cuda, got 'tpu'"),
         (["--precision=float16"], "precision must be auto, float32 or bfloat16, got 'float16'"),
+        (["--stack-size=0"], "stack_size must be an integer >= 1, got 0"),
+        (["--time-limit=0"], "time_limit must be a number > 0, got 0.0"),
+        (["--preset=huge"], "preset must be one of 'smoke', 'laptop', 'paper', got 'huge'"),
     ],
 )
 def test_a_users_mistake_is_one_line(arguments, message, tmp_path, capsys):
@@ -120,6 +123,9 @@ def test_a_users_mistake_is_one_line(arguments, message, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["run", "table_one"], "experiment must be one of 'main_table', "),
+        (["freeze", "grid", "fresh"], "experiment must be one of 'main_table', 'sigma_ablation'"),
+        (["audit", "-n", "0"], "n must be an integer >= 1, got 0"),
         (["run", "fresh", "--preset", "paper", "--seeds", "60"], "--seeds 60 is too many: these runs of fresh have 50"),
         (["run", "main_table", "--preset", "laptop", "--precision", "bfloat16"], "bfloat16 needs a store of its own"),
         (
@@ -145,9 +151,8 @@ def test_an_audit_that_runs_out_of_memory_says_so(tmp_path, monkeypatch, capsys)
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["run"], ["run", "table_one"], ["run", "main_table", "--shard", "3/2"], ["run", "main_table", "--shard", "-1/2"], ["train"],
-        ["run", "main_table", "--stack-size", "0"], ["audit", "-n", "0"],
-        ["run", "main_table", "--time-limit", "0"], ["run", "main_table", "--fresh"],
+        ["run"], ["run", "main_table", "--shard", "3/2"], ["run", "main_table", "--shard", "-1/2"], ["train"],
+        ["run", "main_table", "--stack-size", "two"], ["run", "main_table", "--fresh"],
     ],
 )  # fmt: skip
 def test_usage_errors_name_what_is_accepted(arguments, capsys):

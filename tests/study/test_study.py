@@ -59,7 +59,7 @@ def test_a_method_without_a_discriminator_is_part_of_the_grid_beside_it():
 
 def test_what_is_left_counts_a_run_once_with_the_first_experiment(tmp_path):
     store = results.Store(tmp_path)
-    found = {share.name: share for share in study.shares(store, store.rows())}
+    found = {part.name: part for part in study.parts(store, store.rows())}
     first, second = found["main_table"], found["global_vs_batch, sigma 50"]
     assert len(first.to_train) == 950 and len(second.missing) == 800 and len(second.to_train) == 400
     assert all(share.missing == share.runs for share in found.values())
@@ -67,7 +67,7 @@ def test_what_is_left_counts_a_run_once_with_the_first_experiment(tmp_path):
     assert len(every) == len(set(every)) == len({run.key for share in found.values() for run in share.runs})
     traced = [run for run in first.runs if experiments.wants_trace(run)]
     store.add([row(run) for run in first.runs])
-    found = {share.name: share for share in study.shares(store, store.rows())}
+    found = {part.name: part for part in study.parts(store, store.rows())}
     assert found["main_table"].to_train == traced == found["main_table"].missing, "a trace is missing"
     assert not any(
         run.method == "dw_negatives" for run in found["global_vs_batch, sigma 50"].missing if run.discriminator == "global"
