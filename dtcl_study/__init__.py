@@ -4,5 +4,5 @@ Each module imports only those named before it. `reported`: the paper's numbers.
 `experiments`: lists of runs, shared names. `selection`: configurations by validation, frozen in files. `compare`: a mean or
 difference with its interval. `study`: rows of an experiment, evidence for claims. `contrasts`: what claims compare. `style`,
 `chapter`: the look of figures, what notebooks need. `claims`: the rule and the verdicts (their words are in headline.md). `tables`,
-`figures`: twins of the paper's. `embeddings`: what networks know. `audit`: stored rows again. `cli`: the command `dtcl`.
+`figures`: twins of the paper's. `embeddings`: what networks know. `audit`: stored rows again. `commands`, `cli`: the command `dtcl`.
 """

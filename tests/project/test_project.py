@@ -10,7 +10,8 @@ from pathlib import Path
 import yaml
 
 import dtcl_core
-from dtcl_study.cli import COMMANDS, parsed
+from dtcl_study.cli import parsed
+from dtcl_study.commands import COMMANDS
 
 ROOT = Path(dtcl_core.__file__).resolve().parent.parent
 MAKE = (ROOT / "Makefile").read_text()

@@ -27,7 +27,7 @@ from dtcl_core.config import Run
 from dtcl_core.engine.provenance import SOURCES
 from dtcl_core.launch import local
 from dtcl_core.results import Store
-from dtcl_study import audit, cli, selection, tables
+from dtcl_study import audit, cli, commands, selection, tables
 from dtcl_study.compare import Interval
 from dtcl_study.experiments import PARTS, REGISTRY, wants_trace
 
@@ -301,7 +301,7 @@ def test_ctrl_c_in_the_midst_of_any_command_is_one_word(command, tmp_path, monke
     def interrupted(_):
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(cli.COMMANDS, command, interrupted)
+    monkeypatch.setitem(commands.COMMANDS, command, interrupted)
     monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
     assert cli.main([command, *(["table", "1"] if command == "reproduce" else [])]) == terminal.STOPPED
     assert capsys.readouterr().err == "Stopped.\n"
@@ -396,7 +396,7 @@ def test_an_audit_that_is_stopped_keeps_what_it_compared(tmp_path, monkeypatch, 
     for tau in (0.1, 0.2):  # two stacks
         local.compute([Run(tau_alpha=tau, protocol=one.protocol)], Store(tmp_path), "cpu", quiet=True)
     compared = []
-    monkeypatch.setattr("dtcl_study.cli.stop_requests", lambda limit: lambda: bool(compared))
+    monkeypatch.setattr("dtcl_study.commands.stop_requests", lambda limit: lambda: bool(compared))
     real = audit.compare_rows
     monkeypatch.setattr("dtcl_study.audit.compare_rows", lambda *rows: compared.append(1) or real(*rows))
     command = ["audit", "-n", "2", "--device", "cpu", "--results", str(tmp_path)]
@@ -502,7 +502,7 @@ def test_only_what_the_paper_has_is_reproduced(what, grid, capsys):
 
 def test_a_selection_is_frozen_once_on_complete_seeds(grid, monkeypatch, capsys):
     (grid / "frozen").mkdir()
-    monkeypatch.setattr(cli, "HERE", grid)
+    monkeypatch.setattr(commands, "HERE", grid)
     assert (
         cli.main(["freeze", "main", "main_table"]) == 2
         and "seeds 0 to 4 select; not complete: 2, 3, 4." in capsys.readouterr().err
@@ -521,7 +521,7 @@ def test_the_second_studys_selection_has_a_folder_and_a_name_of_its_own(tmp_path
     runs = REGISTRY["dropout_grid"].runs("paper")
     Store(tmp_path).add([row(run) for run in runs if run.seed < 4])
     (tmp_path / "frozen_dropout").mkdir()
-    monkeypatch.setattr(cli, "HERE", tmp_path)
+    monkeypatch.setattr(commands, "HERE", tmp_path)
     monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
     assert cli.main(["freeze", "dropout", "dropout_grid"]) == 2 and "not complete: 4." in capsys.readouterr().err
     Store(tmp_path).add([row(run) for run in runs if run.seed == 4])
@@ -536,7 +536,7 @@ def test_only_batch_level_discriminators_are_frozen_of_the_two_kinds(tmp_path, m
     runs = [run for run in REGISTRY["global_vs_batch"].runs("paper", sigma=25) if run.seed < 2]
     Store(tmp_path).add([row(run) for run in runs])
     (tmp_path / "frozen").mkdir()
-    monkeypatch.setattr(cli, "HERE", tmp_path)
+    monkeypatch.setattr(commands, "HERE", tmp_path)
     monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
     assert cli.main(["freeze", "batch", "global_vs_batch", "--sigma", "25,75"]) == 2
     assert capsys.readouterr().err == "error: no seed is complete at sigma 75, so nothing can be selected there.\n"
