@@ -1,7 +1,7 @@
 """The figures of the book; `style` says how they look.
 
 Twins: Figures 1 `along_sigma`, 4 `scatter`, 5 `heads`, 6 `temperature_lines`, 7 `temperature_ridges`. Figures are as wide as the
-text. `metrics` are columns with accuracies, a panel each; intervals are Student's 95 % over seeds. Panels of accuracies say "not yet run".
+text. `metrics` are columns with accuracies, a panel each; intervals are Student's 95 % over seeds. A panel of accuracies without rows says so.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from .. import logistic
+from ..checks import checked_number
 from ..discriminator import FEATURES
 from ..discriminator import features as seen_of
 from .inputs import check_domains, check_embeddings, check_integers, widened
@@ -156,7 +157,8 @@ class Discriminator(Described):
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, metadata: dict[str, Any], *rest: Any) -> None:
         names = ("temperature_", *self.learned)
         saved = {name: state[prefix + name] for name in names if prefix + name in state}
-        if len(saved) < len(names) and (saved or metadata.get("version") != self._version):  # of another module: nothing changes
+        unfitted = metadata.get("version") in (self._version, None) and prefix + "_extra_state" in state and not saved
+        if len(saved) < len(names) and not unfitted:  # of another module: nothing changes
             rest[1].extend(prefix + name for name in names if getattr(self, name) is not None)  # missing
             rest[2].extend(key for key in state if key.startswith(prefix))  # unexpected
             return
@@ -172,8 +174,8 @@ class Discriminator(Described):
         return torch.tensor(FEATURES.index(self.features))
 
     def set_extra_state(self, state: Tensor) -> None:
-        """See of embeddings what the discriminator saw that was saved."""
-        self.features = FEATURES[int(state)]
+        """See of embeddings what the discriminator saw that was saved; ValueError for no index of `FEATURES`."""
+        self.features = FEATURES[int(checked_number("saved features", state.item(), 0, len(FEATURES) - 1, integer=True))]
 
     def _fit(self, x: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
         """What `learned` names, the first of width k, from features x [N, k] and their domains."""

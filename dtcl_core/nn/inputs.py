@@ -90,7 +90,7 @@ def check_domains(domains: Tensor, num_domains: int | None) -> None:
         raise ValueError(f"domains must be {accepted}, got {lowest} ... {highest}.")
 
 
-def accepted(domains: Tensor, num_domains: int) -> tuple[Tensor, Tensor]:
+def within_range(domains: Tensor, num_domains: int) -> tuple[Tensor, Tensor]:
     """Domains int64 [..., N] with those of `num_domains` or more, which nobody checked, as unknown; and whether there was none [...]."""
     beyond = domains >= num_domains
     return domains.masked_fill(beyond, -1), ~beyond.any(-1)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from .. import losses
 from ..checks import checked_number
-from .inputs import accepted, check_embeddings, widened
+from .inputs import check_embeddings, widened, within_range
 from .settings import Described, Setting, Tunable
 
 
@@ -59,9 +59,9 @@ class MMDPenalty(Described):
         check_embeddings(z, domains, self.num_domains, needed=True, values=values)
         with torch.autocast(z.device.type, enabled=False):
             z = losses.directions(widened(z)) if self.normalize else widened(z)
-            domains, good = accepted(domains.to(z.device, torch.int64), self.num_domains)
+            domains, good = within_range(domains.to(z.device, torch.int64), self.num_domains)
             penalty = losses.domain_mmd(z, domains, self.num_domains, self.bandwidths, unbiased=self.unbiased)
-            return penalty.where(good, torch.nan)
+            return penalty * torch.ones_like(penalty).where(good, torch.nan)
 
 
 class DomainAdversary(Tunable):
@@ -133,6 +133,6 @@ class DomainAdversary(Tunable):
             z = z.to(self.classifier.weight.dtype)
             z = losses.directions(z) if self.normalize else z
             strength = torch.as_tensor(self.strength(progress, z), dtype=z.dtype, device=z.device).expand(z.shape[:-2])
-            domains, good = accepted(domains.to(z.device, torch.int64), self.num_domains)
+            domains, good = within_range(domains.to(z.device, torch.int64), self.num_domains)
             loss = losses.adversarial_loss(z, domains, self.classifier.weight, self.classifier.bias, strength)
-            return loss.where(strength.isfinite() & good, torch.nan)  # else the gradient alone would be NaN
+            return loss * torch.ones_like(loss).where(strength.isfinite() & good, torch.nan)  # value and gradient

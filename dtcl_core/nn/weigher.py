@@ -13,7 +13,7 @@ from ..discriminator import Fitted
 from ..discriminator import features as seen_of
 from . import gather as processes
 from .candidates import Anchors, Candidates, Temperatures, replace
-from .inputs import accepted, outside_vmap, warn, widened
+from .inputs import outside_vmap, warn, widened, within_range
 from .settings import Setting, Tunable
 
 
@@ -102,7 +102,7 @@ class Weigher(Tunable):
         z, domains = widened(z.detach()), domains.long()
         if gather:
             z, domains = processes.joined(z), processes.joined(domains)
-        domains, good = accepted(domains, self.num_domains)
+        domains, good = within_range(domains, self.num_domains)
         compiled = torch.compiler.is_compiling()
         with torch.autocast(z.device.type, enabled=False):
             problem = seen_of(z, self.features), domains, self.num_domains, self.l2

@@ -153,6 +153,12 @@ def test_what_it_sees_is_saved_with_what_it_learned(kind, data):
     known, loaded = kind(3, features="raw").fit(20 * z, domains), kind(3)
     loaded.load_state_dict(known.state_dict())
     assert loaded.features == "raw" and torch.equal(loaded.predict_proba(20 * z), known.predict_proba(20 * z))
+    for state in (kind(3, features="raw").state_dict(), dict(kind(3, features="raw").state_dict())):  # not fitted; metadata lost
+        unfitted = kind(3)
+        unfitted.load_state_dict(state)
+        assert unfitted.features == "raw" and not unfitted.fitted
+    with pytest.raises(ValueError, match="saved features must be an integer >= 0 and <= 1, got -1"):
+        unfitted.set_extra_state(torch.tensor(-1))
 
 
 def test_a_refit_that_fails_leaves_the_discriminator_as_it_was():

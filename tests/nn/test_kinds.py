@@ -5,7 +5,6 @@ import copy
 import io
 import math
 import pickle
-import sys
 
 import pytest
 import torch
@@ -90,14 +89,6 @@ def called(name, loss_fn, z0, z1, domains, labels):
 
 def compiled(loss_fn, backend="aot_eager"):
     return torch.compile(loss_fn, fullgraph=True, backend=backend)
-
-
-@pytest.fixture(autouse=True)
-def fresh_compiler():
-    """Graphs of other tests do not count towards the compiler's limit of variants of one function."""
-    yield
-    if "torch._dynamo" in sys.modules:
-        torch.compiler.reset()
 
 
 @pytest.fixture

@@ -35,14 +35,6 @@ from dtcl_core.config import Protocol
 N, K, D = 24, 6, 3
 
 
-@pytest.fixture(autouse=True)
-def fresh_compiler():
-    """Graphs of other tests do not count towards the compiler's limit of variants of one function."""
-    yield
-    if "torch._dynamo" in sys.modules:
-        torch.compiler.reset()
-
-
 @pytest.fixture
 def batch():
     generator = torch.Generator().manual_seed(3)
@@ -348,7 +340,8 @@ def test_a_saved_loss_brings_back_its_discriminator_and_its_queue(batch, kind):
     assert str(trained.discriminator.state_dict()) == str(before), "another module lay at the discriminator's place"
     elsewhere = make_loss().to("meta")
     elsewhere.load_state_dict(trained.state_dict())
-    assert all(t.device.type == "meta" for t in elsewhere.state_dict().values()), "on the module's device"
+    learned = {name: t for name, t in elsewhere.state_dict().items() if not name.endswith("_extra_state")}
+    assert all(t.device.type == "meta" for t in learned.values()), "on the module's device"
 
 
 def test_a_saved_state_is_made_of_tensors():

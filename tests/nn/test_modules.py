@@ -449,6 +449,9 @@ def test_a_domain_beyond_num_domains_makes_an_unchecked_loss_nan(batch, weightin
             assert call(z0, z1, domains).isfinite() and call(z0, z1, beyond).isnan()
     for penalty in (MMDPenalty(D, validate=False), DomainAdversary(K, D, validate=False).double()):
         assert penalty(z0, domains).isfinite() and penalty(z0, beyond).isnan()
+        z = z0.clone().requires_grad_()
+        (gradient,) = torch.autograd.grad(penalty(z, beyond), z)
+        assert gradient.isnan().any(), "else a step would be made without the penalty"
 
 
 def test_one_compiled_graph_serves_batches_of_any_size(batch):

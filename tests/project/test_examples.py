@@ -20,9 +20,11 @@ def test_folders_of_classes_alone_are_not_taken_for_domains(tmp_path, monkeypatc
     for folder in ("images/0", "many/red/.thumbs", "one/red/0", "one/red/1"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "0.png").touch()
+    (tmp_path / "empty").mkdir()
     for arguments, said in {
         ("images",): "images must lie as FOLDER/DOMAIN/CLASS/IMAGE, none of them hidden; found 0/0.png.",
         ("nothing",): "there is no folder nothing.",
+        ("empty",): "none of them hidden; found none.",
         ("many",): "found red/.thumbs/0.png.",
         ("one",): "training needs images of two domains or more, got 1.",
         ("one", "--batch", "1"): "epochs and size must be at least 1, batch at least 2.",

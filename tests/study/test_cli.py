@@ -155,7 +155,7 @@ def test_an_audit_that_runs_out_of_memory_says_so(tmp_path, monkeypatch, capsys)
         ["run", "main_table", "--stack-size", "two"], ["run", "main_table", "--fresh"],
     ],
 )  # fmt: skip
-def test_usage_errors_name_what_is_accepted(arguments, capsys):
+def test_a_line_that_makes_no_sense_ends_with_the_usage(arguments, capsys):
     with pytest.raises(SystemExit) as error:
         cli.main(arguments)
     assert error.value.code == 2 and "usage" in capsys.readouterr().err

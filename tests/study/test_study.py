@@ -62,9 +62,9 @@ def test_what_is_left_counts_a_run_once_with_the_first_experiment(tmp_path):
     found = {part.name: part for part in study.parts(store, store.rows())}
     first, second = found["main_table"], found["global_vs_batch, sigma 50"]
     assert len(first.to_train) == 950 and len(second.missing) == 800 and len(second.to_train) == 400
-    assert all(share.missing == share.runs for share in found.values())
-    every = [run.key for share in found.values() for run in share.to_train]
-    assert len(every) == len(set(every)) == len({run.key for share in found.values() for run in share.runs})
+    assert all(part.missing == part.runs for part in found.values())
+    every = [run.key for part in found.values() for run in part.to_train]
+    assert len(every) == len(set(every)) == len({run.key for part in found.values() for run in part.runs})
     traced = [run for run in first.runs if experiments.wants_trace(run)]
     store.add([row(run) for run in first.runs])
     found = {part.name: part for part in study.parts(store, store.rows())}
