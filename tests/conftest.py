@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import socket
+import sys
 import tempfile
 import warnings
 from contextlib import suppress
@@ -148,3 +149,11 @@ def nothing_trains(tmp_path, monkeypatch, handlers):
     monkeypatch.setenv("DTCL_RESULTS", str(tmp_path / "results"))
     monkeypatch.setattr(pretrain, "train", reached)
     return Reached
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler():
+    """Graphs of other tests do not count towards the compiler's limit of variants of one function."""
+    yield
+    if "torch._dynamo" in sys.modules:
+        torch.compiler.reset()
