@@ -1,7 +1,8 @@
 """The command `dtcl`: run, status, audit, check, benchmark, freeze, reproduce.
 
-Its exit status: 0 done, 1 failed, 2 it cannot be done (one line on standard error), 3 undecided, 130 stopped. What a command does
-stands in `commands`, which is imported under guard: it needs packages that may be missing, and seconds in which Ctrl-C may come.
+Its exit status: 0 done, 1 failed, 2 it cannot be done (one line on standard error; before it the usage, if an option makes no
+sense), 3 undecided, 130 stopped. What a command does stands in `commands`. `performed` imports it under guard: a package may be
+missing, and Ctrl-C may come while it loads.
 """
 
 from __future__ import annotations

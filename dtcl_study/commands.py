@@ -126,7 +126,7 @@ def described(found: dict[str, Any]) -> list[str]:
         hours = "?" if line["core_hours"] is None else f"{line['core_hours']:.1f}"
         said.append(form.format(*counts, seeds, line["to_train"], time, hours))
     said.append(
-        "A seed is complete when every configuration has a row on it. A run of several parts counts as to train in the first of them only."
+        "A seed is complete when every configuration has a row on it. A run that several parts ask for is counted under *to train* in the first only."
     )
     said.append("The parts fresh, choices and dropout_fresh ask for runs of frozen selections only.")
     if found["seconds_an_image"] is None:
@@ -173,9 +173,9 @@ def benchmark(options: argparse.Namespace) -> int:
     if not (HERE.parent / "benchmarks" / "compare.py").exists():
         raise ValueError("benchmark needs a checkout of the project: the peers are in its folder benchmarks/.")
     sys.path.insert(0, str(HERE.parent / "benchmarks"))
-    import compare
+    import compare as peers
 
-    compare.main(options.rest)
+    peers.main(options.rest)
     return 0
 
 

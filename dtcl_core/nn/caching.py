@@ -41,9 +41,11 @@ def embed_in_chunks(encoder: Callable[[Any], Tensor], x: Tensor | Mapping[str, T
         raise ValueError(f"x must be a tensor [N, ...] or a dictionary of such tensors, got {shown(x)}.")
     parts = x.split(size) if isinstance(x, Tensor) else _parts(x, size)
     found = [checkpoint(encoder, part, use_reentrant=False) for part in parts]
-    for z in found:
-        if not isinstance(z, Tensor) or not z.dim():
-            raise ValueError(f"the encoder must return embeddings [n, k] of n examples, got {type(z).__name__}.")
+    for part, z in zip(parts, found):
+        n = len(part if isinstance(part, Tensor) else next(iter(part.values())))
+        if not isinstance(z, Tensor) or not z.dim() or len(z) != n:
+            got = str(tuple(z.shape)) if isinstance(z, Tensor) else type(z).__name__
+            raise ValueError(f"the encoder must return embeddings [n, k] of n examples, got {got} for {n} examples.")
     return torch.cat(found)
 
 

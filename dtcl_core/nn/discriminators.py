@@ -157,10 +157,11 @@ class Discriminator(Described):
     def _load_from_state_dict(self, state: dict[str, Any], prefix: str, metadata: dict[str, Any], *rest: Any) -> None:
         names = ("temperature_", *self.learned)
         saved = {name: state[prefix + name] for name in names if prefix + name in state}
-        unfitted = metadata.get("version") in (self._version, None) and prefix + "_extra_state" in state and not saved
+        mine = [key for key in state if key.startswith(prefix)]
+        unfitted = metadata.get("version") in (self._version, None) and mine == [f"{prefix}_extra_state"]
         if len(saved) < len(names) and not unfitted:  # of another module: nothing changes
             rest[1].extend(prefix + name for name in names if getattr(self, name) is not None)  # missing
-            rest[2].extend(key for key in state if key.startswith(prefix))  # unexpected
+            rest[2].extend(mine)  # unexpected
             return
         if saved and len(bias := saved[names[-1]]) != self.num_domains:
             rest[-1].append(f"{prefix}num_domains is {self.num_domains}, but what is loaded tells {len(bias)} domains apart.")
@@ -171,10 +172,10 @@ class Discriminator(Described):
 
     def get_extra_state(self) -> Tensor:
         """Which of `FEATURES` is seen, a 0-d tensor, which is saved with what was learned."""
-        return torch.tensor(FEATURES.index(self.features))
+        return torch.tensor(FEATURES.index(self.features), device="cpu")
 
     def set_extra_state(self, state: Tensor) -> None:
-        """See of embeddings what the discriminator saw that was saved; ValueError for no index of `FEATURES`."""
+        """Take over the saved `features`; ValueError unless they are an index of `FEATURES`."""
         self.features = FEATURES[int(checked_number("saved features", state.item(), 0, len(FEATURES) - 1, integer=True))]
 
     def _fit(self, x: Tensor, domains: Tensor) -> tuple[Tensor, ...]:

@@ -91,7 +91,7 @@ def check_domains(domains: Tensor, num_domains: int | None) -> None:
 
 
 def within_range(domains: Tensor, num_domains: int) -> tuple[Tensor, Tensor]:
-    """Domains int64 [..., N] with those of `num_domains` or more, which nobody checked, as unknown; and whether there was none [...]."""
+    """Domains int64 [..., N], those of `num_domains` or more (nobody checked) set to unknown; and whether there were none of these [...]."""
     beyond = domains >= num_domains
     return domains.masked_fill(beyond, -1), ~beyond.any(-1)
 

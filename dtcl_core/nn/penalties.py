@@ -134,5 +134,6 @@ class DomainAdversary(Tunable):
             z = losses.directions(z) if self.normalize else z
             strength = torch.as_tensor(self.strength(progress, z), dtype=z.dtype, device=z.device).expand(z.shape[:-2])
             domains, good = within_range(domains.to(z.device, torch.int64), self.num_domains)
-            loss = losses.adversarial_loss(z, domains, self.classifier.weight, self.classifier.bias, strength)
-            return loss * torch.ones_like(loss).where(strength.isfinite() & good, torch.nan)  # value and gradient
+            factor = torch.ones_like(strength).where(strength.isfinite() & good, torch.nan)  # makes value and gradients NaN
+            z = factor[..., None, None] * z
+            return factor * losses.adversarial_loss(z, domains, self.classifier.weight, self.classifier.bias, strength)

@@ -337,6 +337,7 @@ def test_a_saved_loss_brings_back_its_discriminator_and_its_queue(batch, kind):
     for other in (nn.Identity(), nn.InstanceNorm1d(K), nn.Linear(K, D), fitted):
         there = nn.ModuleDict({"loss": nn.ModuleDict({"weigher": nn.ModuleDict({"discriminator": other})})})
         whole.load_state_dict(there.state_dict(), strict=False)
+        whole.load_state_dict(dict(there.state_dict()), strict=False)
     assert str(trained.discriminator.state_dict()) == str(before), "another module lay at the discriminator's place"
     elsewhere = make_loss().to("meta")
     elsewhere.load_state_dict(trained.state_dict())
@@ -476,6 +477,11 @@ def test_dictionaries_are_embedded_in_chunks(batch):
         embed_in_chunks(encoder, torch.tensor(1.0), 3)
     with pytest.raises(ValueError, match=r"the encoder must return embeddings \[n, k\] of n examples, got dict"):
         embed_in_chunks(lambda x: {"z": x}, batch[0], 3)
+    for pooled in (lambda x: x[:1], lambda x: x.mean(0), lambda x: x.sum()):
+        with pytest.raises(
+            ValueError, match=r"the encoder must return embeddings \[n, k\] of n examples, got \(.*\) for 3 examples"
+        ):
+            embed_in_chunks(pooled, batch[0], 3)
     for wrong in ({}, {"x": batch[0], "mask": batch[1][:3]}, {"x": batch[0], "text": ["a"] * N}):
         with pytest.raises(ValueError, match="x must be tensors of one length, got lengths"):
             embed_in_chunks(encoder, wrong, 3)

@@ -449,9 +449,10 @@ def test_a_domain_beyond_num_domains_makes_an_unchecked_loss_nan(batch, weightin
             assert call(z0, z1, domains).isfinite() and call(z0, z1, beyond).isnan()
     for penalty in (MMDPenalty(D, validate=False), DomainAdversary(K, D, validate=False).double()):
         assert penalty(z0, domains).isfinite() and penalty(z0, beyond).isnan()
-        z = z0.clone().requires_grad_()
-        (gradient,) = torch.autograd.grad(penalty(z, beyond), z)
-        assert gradient.isnan().any(), "else a step would be made without the penalty"
+        for wrong in (beyond, torch.full_like(domains, D)):
+            z = z0.clone().requires_grad_()
+            gradients = torch.autograd.grad(penalty(z, wrong), [z, *penalty.parameters()])
+            assert all(g.isnan().any() for g in gradients), "else a step would be made without the penalty"
 
 
 def test_one_compiled_graph_serves_batches_of_any_size(batch):

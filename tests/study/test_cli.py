@@ -253,7 +253,7 @@ def test_ctrl_c_waits_for_libraries_that_are_being_imported(tmp_path):
     asked = f"""
 from dtcl_study import cli
 assert "torch" not in sys.modules
-print(cli.main(["status", "--results", {str(tmp_path)!r}]), "dtcl_study.study" in sys.modules)
+print(cli.main(["status", "--results", {str(tmp_path)!r}]), "dtcl_study.commands" in sys.modules)
 """
     done = interrupted_at("torch._C", asked)
     assert done.stdout.split() == [str(terminal.STOPPED), "True"] and done.stderr.strip() == "Stopped."
