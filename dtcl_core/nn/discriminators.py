@@ -166,6 +166,11 @@ class Discriminator(Described):
         if saved and len(bias := saved[names[-1]]) != self.num_domains:
             rest[-1].append(f"{prefix}num_domains is {self.num_domains}, but what is loaded tells {len(bias)} domains apart.")
             return
+        try:
+            features_of(state.get(f"{prefix}_extra_state", torch.tensor(FEATURES.index(self.features))))
+        except ValueError as wrong:
+            rest[-1].append(f"{prefix}{wrong}")
+            return
         for name in names:  # they get the saved shapes, or None
             setattr(self, name, torch.empty_like(saved[name], device=self._here.device) if saved else None)
         super()._load_from_state_dict(state, prefix, metadata, *rest)
@@ -176,7 +181,7 @@ class Discriminator(Described):
 
     def set_extra_state(self, state: Tensor) -> None:
         """Take over the saved `features`; ValueError unless they are an index of `FEATURES`."""
-        self.features = FEATURES[int(checked_number("saved features", state.item(), 0, len(FEATURES) - 1, integer=True))]
+        self.features = features_of(state)
 
     def _fit(self, x: Tensor, domains: Tensor) -> tuple[Tensor, ...]:
         """What `learned` names, the first of width k, from features x [N, k] and their domains."""
@@ -186,6 +191,11 @@ class Discriminator(Described):
     def _logits(x: Tensor, *learned: Tensor) -> Tensor:
         """Logits [..., N, D] of features x [..., N, k], from what was learned."""
         raise NotImplementedError
+
+
+def features_of(state: Tensor) -> str:
+    """The name in `FEATURES` whose index was saved; ValueError if there is none."""
+    return FEATURES[int(checked_number("saved features", state.item(), 0, len(FEATURES) - 1, integer=True))]
 
 
 class LinearDiscriminator(Discriminator):

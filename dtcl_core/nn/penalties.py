@@ -126,7 +126,7 @@ class DomainAdversary(Tunable):
         values = self.validate and not torch.compiler.is_compiling()
         check_embeddings(z, domains, self.num_domains, needed=True, values=values)
         if z.shape[-1] != self.classifier.in_features:
-            raise ValueError(f"z must be [N, {self.classifier.in_features}], got {tuple(z.shape)}.")
+            raise ValueError(f"z must be [..., N, {self.classifier.in_features}], got {tuple(z.shape)}.")
         if values and progress is not None:
             checked_number("progress", progress.item() if isinstance(progress, Tensor) else progress, 0.0, 1.0)
         with torch.autocast(z.device.type, enabled=False):

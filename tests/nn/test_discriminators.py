@@ -159,6 +159,11 @@ def test_what_it_sees_is_saved_with_what_it_learned(kind, data):
         assert unfitted.features == "raw" and not unfitted.fitted
     with pytest.raises(ValueError, match="saved features must be an integer >= 0 and <= 1, got -1"):
         unfitted.set_extra_state(torch.tensor(-1))
+    before = known.predict_proba(z)
+    wrong = {**kind(3).fit(z, domains).state_dict(), "_extra_state": torch.tensor(7)}
+    with pytest.raises(RuntimeError, match="saved features must be an integer >= 0 and <= 1, got 7"):
+        known.load_state_dict(wrong)
+    assert torch.equal(known.predict_proba(z), before), "nothing of it was taken over"
 
 
 def test_a_refit_that_fails_leaves_the_discriminator_as_it_was():

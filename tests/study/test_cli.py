@@ -134,7 +134,7 @@ def test_a_users_mistake_is_one_line(arguments, message, tmp_path, capsys):
         ),
     ],
 )
-def test_what_does_not_belong_among_the_rows_is_refused(arguments, message, monkeypatch, capsys, nothing_trains):
+def test_a_command_refuses_what_it_cannot_do(arguments, message, monkeypatch, capsys, nothing_trains):
     monkeypatch.setenv("DTCL_RESULTS", str(ROOT / "results"))
     assert cli.main(arguments) == 2 and message in capsys.readouterr().err
 
