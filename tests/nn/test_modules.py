@@ -615,7 +615,7 @@ def test_a_loss_made_for_no_device_compiles_like_any_other():
         (lambda: MMDPenalty(2, 1.0), "bandwidths must be one or more numbers, got 1.0"),
         (lambda: MMDPenalty(2, ()), "bandwidths must be one or more numbers"),
         (lambda: DomainAdversary(4, 2)(Z, None), "domains must be a tensor of integers, got NoneType"),
-        (lambda: DomainAdversary(5, 2)(Z, DOMAINS), r"z must be \[N, 5\], got \(6, 4\)"),
+        (lambda: DomainAdversary(5, 2)(Z, DOMAINS), r"z must be \[..., N, 5\], got \(6, 4\)"),
         (lambda: DomainAdversary(4, 2)(Z, DOMAINS, progress=-5), "progress must be a number >= 0 and <= 1, got -5"),
         (lambda: DomainAdversary(4, 2)(Z, DOMAINS, progress=0.5), 'the training that is done; "constant" takes none'),
         (lambda: NegativeQueue(3, 4).push(Z, DOMAINS + 0.7), r"domains must be integers \[6\], one an example, got torch.float32"),
