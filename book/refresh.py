@@ -61,7 +61,7 @@ def answer() -> list[str]:
     verdict, means = claims.judged(1, evidence), ""
     first = f"{claims.MAIN} **Not judged yet.** {evidence.awaited}"
     if verdict.word != claims.NOT_YET:
-        told, compared, means = claims.headline(verdict, claims.judged(2, evidence), claims.on_dropout(), claims.second_study())
+        told, compared, means = claims.headline(verdict, claims.judged(2, evidence), claims.second_study())
         cells = [list(compared.frame), ["---"] * compared.frame.shape[1], *compared.frame.to_numpy().tolist()]
         first = "\n".join([f"{claims.MAIN}<br>{told}<br>{compared.caption}", "", *(f"| {' | '.join(line)} |" for line in cells)])
     twin = tables.twin_of(1)

@@ -26,9 +26,9 @@ from dtcl_core.config import Protocol
 from . import contrasts
 from .chapter import Table
 from .compare import Interval, mean
-from .experiments import BASELINES, HIGHER_DROPOUT, HIGHER_DROPOUT_CHANGE, ID, OOD, PROPOSED, SHORT, title
+from .experiments import HIGHER_DROPOUT_CHANGE, ID, OOD, PROPOSED, SHORT, title
 from .reported import SEEDS, SIGMA
-from .study import Evidence, Study, apart
+from .study import Evidence, Study
 
 LIKE = 0.02  # accuracies that differ by less are alike
 NOT_YET = "not judged yet"
@@ -186,9 +186,9 @@ def judged(number: int, evidence: Evidence | None = None) -> Verdict:
     return CLAIMS[number - 1].judged(evidence or Evidence())
 
 
-# Paragraphs of `headline.md`: the claims; a caption, its words, its brackets; how sure; dropout 0.25 (two); what verdicts mean.
+# Paragraphs of `headline.md`: the claims; a caption, its words, its brackets; how sure; the second study; what verdicts mean.
 SAID = (resources.files("dtcl_study") / "headline.md").read_text(encoding="utf-8").rstrip().split("\n\n")
-MAIN, COMPARED, SIDES, RANGE, SURE, HINT, SECOND, MEANS = SAID
+MAIN, COMPARED, SIDES, RANGE, SURE, SECOND, MEANS = SAID
 
 
 def about(contrasts: Iterable[Contrast], metric: str = "", method: str = "") -> list[Contrast]:
@@ -208,15 +208,14 @@ def sides(contrasts: Sequence[Contrast], means: bool = True) -> str:
     return ", ".join(told) + (f" ({min(each):+.3f} to {max(each):+.3f})" if means else "")
 
 
-def tally(contrasts: Sequence[Contrast], short: bool = False) -> str:
-    """By 95 % intervals, such as "better in 13 of 16 comparisons and worse in 1"; `short`: "13 and worse in 1"."""
+def tally(contrasts: Sequence[Contrast]) -> str:
+    """By 95 % intervals, such as "better in 13 of 16 comparisons and worse in 1"."""
     found = [c.interval.side for c in contrasts if c.decides]
-    said = f"{found.count(1)}" if short else f"better in {found.count(1)} of {len(found)} comparisons"
-    return said + (f" and worse in {found.count(-1)}" if -1 in found else "")
+    return f"better in {found.count(1)} of {len(found)} comparisons" + (f" and worse in {found.count(-1)}" if -1 in found else "")
 
 
-def headline(first: Verdict, second: Verdict, elsewhere: str = "", again: Sequence[Verdict] = ()) -> tuple[str, Table, str]:
-    """What claims 1 and 2 come to (`elsewhere`: by `on_dropout`; `again`: by `second_study`): a sentence, a table, its words."""
+def headline(first: Verdict, second: Verdict, again: Sequence[Verdict] = ()) -> tuple[str, Table, str]:
+    """What claims 1 and 2 come to (`again`: those of `second_study`): a sentence, a table, its words."""
     lines, seeds = list[dict[str, str]](), min(c.interval.n for c in first.contrasts)
     where = f" with dropout {DROPOUTS[0]}" * bool(again)
     alone = [f"{by_the_rule(about(first.contrasts, method=m))} for DW {title(m, short=True)}{where}" for m in PROPOSED]
@@ -228,11 +227,13 @@ def headline(first: Verdict, second: Verdict, elsewhere: str = "", again: Sequen
             said = {name: sides(about(some, method=m), means=False) for name, some in found.items()}
             lines.append({**dropout, "method": f"DW {title(m, short=True)}", **said})
         lines.append({**dropout, "method": "verdict", **{name: by_the_rule(some) for name, some in found.items()}})
-    sure = f"<br>{SURE.format(seeds=seeds)}" * (first.word != "open") + elsewhere
+    sure = f"<br>{SURE.format(seeds=seeds)}" * (first.word != "open")
     against = [f"{title(c.method)} than {title(c.other)} ({SHORT[c.metric]})" for c in first.contrasts if c.state == "against"]
     worse = f" Worse by that interval{where}: {'; '.join(against)}." * bool(against)
     table = Table(pd.DataFrame(lines), COMPARED.format(seeds=seeds, sides=SIDES))
     words, (was, new) = [first.word, second.word], DROPOUTS
+    if again:
+        sure += f"<br>{SECOND.format(was=was, new=new, n=again[0].contrasts[0].interval.n)}"
     for k, other in enumerate(again):
         same = words[k] == other.word
         words[k] += f" with dropout {was} and {new}" if same else f" with dropout {was}, {other.word} with {new}"
@@ -258,21 +259,6 @@ def second_study(preset: str = "paper") -> tuple[Verdict, ...]:
     """The second study's verdicts on claims 1 and 2 (PREREGISTRATION_DROPOUT.md); none before all of its fresh rows are there."""
     study = Study("dropout_fresh", preset, quiet=True)
     return tuple(with_fresh(study.frame, number, preset) for number in (1, 2)) if study.whole else ()
-
-
-def on_dropout(preset: str = "paper") -> str:
-    """Of `HIGHER_DROPOUT`, for the front page: that a second study takes it, else what ten fresh seeds hint at, else nothing."""
-    taken, changed = Evidence(preset), Evidence(preset, HIGHER_DROPOUT)
-    was, new = DROPOUTS
-    if again := second_study(preset):
-        return f"<br>{SECOND.format(was=was, new=new, n=again[0].contrasts[0].interval.n)}"
-    same, other = with_fresh(taken.fresh[taken.fresh.seed.isin(set(changed.fresh.seed))], preset=preset), judged(1, changed)
-    if NOT_YET in (same.word, other.word):
-        return ""
-    then, whole = (tally(verdict.contrasts, short=True) for verdict in (same, judged(1, taken)))
-    mine, n = changed.fresh[changed.fresh.method.isin(PROPOSED)], other.contrasts[0].interval.n
-    elsewhere = sum(apart(changed.fresh[changed.fresh.method == m], mine) for m in BASELINES)
-    return f"<br>{HINT.format(was=was, new=new, n=n, now=tally(other.contrasts), then=then, whole=whole, apart=elsewhere)}"
 
 
 def second_said(again: Sequence[Verdict], preset: str = "paper") -> str:

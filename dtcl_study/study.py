@@ -20,7 +20,7 @@ from dtcl_core.traces import Trace
 
 from . import selection
 from .compare import by_seed
-from .experiments import BASELINES, FRESH_SEEDS, PARTS, PRESETS, PROPOSED, REGISTRY, of_change, other_choices, wants_trace
+from .experiments import FRESH_SEEDS, PARTS, PRESETS, PROPOSED, REGISTRY, of_change, other_choices, wants_trace
 from .reported import CHANCE, SIGMA
 
 
@@ -200,15 +200,10 @@ class Evidence:
     """The rows that claims look at, read when first asked for. `fresh` may be set, to judge other rows as if they were fresh."""
 
     preset: str = "paper"  # whose rows
-    change: str | None = None  # one of `other_choices`: rows with this change, none of the oracle; None: the protocol as it is
 
     @cached_property
     def fresh(self) -> pd.DataFrame:
-        """Fresh rows of each sigma and kind of discriminator whose seeds are all there; of a change at sigma 50 and 1 %."""
-        if self.change:
-            study = Study("choices", self.preset, quiet=True)
-            none = study.frame.iloc[:0]
-            return under_changes(none, study, (*BASELINES, *PROPOSED)).get(self.change, none)
+        """Fresh rows of each sigma and kind of discriminator whose seeds are all there."""
         study = Study("fresh", self.preset, quiet=True)
         asked = grids(study.runs)
         whole = [(sigma, kind or "global") for (sigma, kind), n in study.counts.items() if n == len(asked[sigma, kind])]

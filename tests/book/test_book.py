@@ -35,7 +35,7 @@ from dtcl_study.study import Evidence, Study
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = sorted((ROOT / "book").glob("*.ipynb"))
 SHOWN_BY = {  # the chapter of each experiment, where it has another name
-    "fresh": "main_table", "left_open": "choices", "retuned": "choices", "dropout_grid": "choices",
+    "fresh": "main_table", "left_open": "choices", "dropout_grid": "choices",
     "dropout_fresh": "choices", "weight_outside": "claims", "other_temperatures": "why", "other_selection": "model_selection",
 }  # fmt: skip
 OF = {path.stem: [name for name in REGISTRY if SHOWN_BY.get(name, name) == path.stem] for path in CHAPTERS}
@@ -230,9 +230,9 @@ def test_the_front_page_and_the_readme_give_the_answer_of_a_judged_study(whole_s
 
     first, *rest = refresh.answer()
     verdict = claims.judged(1)
-    again, elsewhere = claims.second_study(), claims.on_dropout()
-    assert elsewhere.endswith("and has 50 other seeds.") and "A second study takes 0.25" in elsewhere
-    said, compared, means = claims.headline(verdict, claims.judged(2), elsewhere, again)
+    again = claims.second_study()
+    said, compared, means = claims.headline(verdict, claims.judged(2), again)
+    assert said.endswith("and has 50 other seeds.") and "A second study takes 0.25" in said
     assert (
         verdict.word in ("confirmed", "partly confirmed")
         and first.startswith(f"{claims.MAIN}<br>{said}<br>{compared.caption}\n")
@@ -277,7 +277,7 @@ def test_table_2_is_shown_for_other_seeds_too(whole_store, tmp_path, monkeypatch
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_the_front_page_says_what_it_has_where_the_grid_is_missing(whole, tmp_path, monkeypatch, capsys):
-    """On the committed rows of fresh seeds, with and without those of dropout 0.25."""
+    """On the committed rows of fresh seeds, with and without those of another dropout rate on ten of them."""
     rows, asked = Store(ROOT / "results").rows(), [run for name in ("fresh", "choices") for run in REGISTRY[name].runs("paper")]
     changed = {run.key for run in asked if run.protocol.dropout == 0.25}
     kept = [rows[run.key] for run in asked if run.key in rows and (whole or run.key not in changed)]
@@ -291,15 +291,9 @@ def test_the_front_page_says_what_it_has_where_the_grid_is_missing(whole, tmp_pa
     assert "**Other open settings move the leads too.**" in shown and "**The rule for verdicts can err.**" not in shown
     others = [change for change in space["moves"] if change != "dropout 0.25"]
     assert f"Each of {len(others)} settings was changed alone" in shown and (len(others) < len(space["moves"])) is whole
-    assert ("With dropout 0.25 the leads" in shown) is whole
-    assert ("DANN with dropout 0.25" in shown) is whole and "Some runs come from another kind of processor" in shown
-    first, places = claims.judged(1), {"Test-OOD": "unseen colour", "Test-ID": "training colours"}
-    for m in ("Negatives", "Pairs"):
-        better = [c.label for c in first.contrasts if c.interval.low > 0 and f": Domain-Weighted {m} " in c.label]
-        n = {where: k for a, where in places.items() if (k := sum(label.startswith(a) for label in better))}
-        only = ", but only" * (len(n) == 1)
-        found = " and ".join(f"{'all ' * (k == 4)}{k}{only} on the {where}" for where, k in n.items())
-        assert f" DW {m} beats {found or 'no baseline'}" in shown
+    assert "fifty further seeds: not finished (grid: 0 of 540 runs; " in shown and "A second study takes" not in shown
+    assert "Some runs come from another kind of processor" in shown
+    first = claims.judged(1)
     assert space["differ"] in shown and "our baselines are more accurate than reported" in space["differ"]
     batch = Evidence().fresh.query("discriminator == 'batch'").assign(discriminator="global")
     assert f"{claims.swapped(batch).counts} instead of {first.counts}" in shown

@@ -12,7 +12,7 @@ import whole_study
 
 from dtcl_core.results import Store
 from dtcl_study import claims, experiments, selection
-from dtcl_study.experiments import BASELINES, HIGHER_DROPOUT, HIGHEST_IN_DROPOUT_GRID, OOD, PROPOSED, REGISTRY
+from dtcl_study.experiments import BASELINES, HIGHEST_IN_DROPOUT_GRID, OOD, PROPOSED, REGISTRY
 from dtcl_study.study import Evidence, Study, apart
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -152,32 +152,10 @@ def test_swapped_rows_take_the_place_of_the_frozen_ones(tmp_path, monkeypatch):
             claims.swapped(wrong)
 
 
-def test_nothing_is_said_of_dropout_025_before_its_rows_and_those_beside_them_are_whole(tmp_path, monkeypatch):
-    whole_study.settled(monkeypatch.setattr)
-    monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
-    changed = [run for run in REGISTRY["choices"].runs("paper") if run.protocol.dropout == 0.25]
-    *most, last = [run for run in REGISTRY["fresh"].runs("paper", sigma=50) if run.discriminator != "batch"]
-    (store := Store(tmp_path)).add([whole_study.row(run) for run in changed])
-    assert not claims.on_dropout()
-    store.add([whole_study.row(run) for run in most])
-    assert not claims.on_dropout(), "one run with dropout 0.1 is missing"
-    store.add([whole_study.row(last)])
-    fresh = Evidence().fresh
-    cases = (claims.judged(1, Evidence(change=HIGHER_DROPOUT)), claims.with_fresh(fresh[fresh.seed < 1110]), claims.judged(1))
-    now, *others = (claims.tally(one.contrasts) for one in cases)
-    then, whole = (one.removeprefix("better in ").replace(" of 16 comparisons", "") for one in others)
-    hint = lambda apart: f"<br>{claims.HINT.format(was=0.1, new=0.25, n=10, now=now, then=then, whole=whole, apart=apart)}"
-    assert claims.on_dropout() == hint(0) and f"in {then} (all " in hint(0) and f": in {whole})" in hint(0)
-    elsewhere = Evidence(change=HIGHER_DROPOUT)
-    elsewhere.fresh = elsewhere.fresh.assign(instructions=lambda rows: rows.method.map({"mmd": "AVX2"}).fillna("AVX512"))
-    monkeypatch.setattr(claims, "Evidence", lambda preset="paper", change=None: elsewhere if change else Evidence(preset))
-    assert claims.on_dropout() == hint(1)
-
-
 def test_the_second_study_has_a_verdict_once_all_its_seeds_are_there(tmp_path, monkeypatch):
     whole_study.settled(monkeypatch.setattr)
     monkeypatch.setenv("DTCL_RESULTS", str(tmp_path))
-    assert not claims.second_study() and "fresh seeds: 0 of 300 runs" in claims.second_said(()) and not claims.on_dropout()
+    assert not claims.second_study() and "fresh seeds: 0 of 300 runs" in claims.second_said(())
     *most, last = REGISTRY["dropout_fresh"].runs("paper")
     store = Store(tmp_path)
     store.add([whole_study.row(run) for run in most])
@@ -186,9 +164,9 @@ def test_the_second_study_has_a_verdict_once_all_its_seeds_are_there(tmp_path, m
     store.add([whole_study.row(last)])
     first, again = replace(claims.judged(1), word="not confirmed"), claims.second_study()
     told = claims.second_said(again)
-    assert "A second study takes 0.25" in claims.on_dropout() and " has 50 other seeds." in claims.on_dropout()
     main, side = (replace(one, word=word) for one, word in zip(again, ("confirmed", "open")))
-    said, table, _ = claims.headline(first, replace(side, word="open"), again=(main, side))
+    said, table, _ = claims.headline(first, replace(side, word="open"), (main, side))
+    assert "A second study takes 0.25" in said and said.endswith(" has 50 other seeds.")
     for rows, verdict in ((table.frame[:2], first), (table.frame[3:5], main)):
         for m, cell in zip(PROPOSED, rows["unseen colour"], strict=True):
             assert cell == claims.sides(claims.about(verdict.contrasts, "test_ood", m), means=False)
