@@ -64,17 +64,16 @@ def answer() -> list[str]:
         told, compared, means = claims.headline(verdict, claims.judged(2, evidence), claims.second_study())
         cells = [list(compared.frame), ["---"] * compared.frame.shape[1], *compared.frame.to_numpy().tolist()]
         first = "\n".join([f"{claims.MAIN}<br>{told}<br>{compared.caption}", "", *(f"| {' | '.join(line)} |" for line in cells)])
-    twin = tables.twin_of(1)
-    heads = ["method", *(f"{c.label}, reported / measured" for c in twin.columns)]
+    twins = tables.studies_of_table_1(evidence)
+    twin, *_ = twins.values()
+    heads = ["method", *(f"{c.label}, {' / '.join(['reported', *twins])}" for c in twin.columns)]
     lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
-    marks = twin.marks(twin.reported), twin.marks(twin.comparable)
+    marks = [twin.marks(twin.reported), *(one.marks(one.comparable) for one in twins.values())]
     for i, line in enumerate(twin.lines):
         cells = []
         for j in range(len(twin.columns)):
-            told, ours = f"{twin.reported[i, j]:.3f}", twin.measured[i, j].text()
-            cells.append(
-                " / ".join(MARKED[found.get((i, j))].format(text) for found, text in zip(marks, (told, ours), strict=True))
-            )
+            texts = [f"{twin.reported[i, j]:.3f}", *(one.measured[i, j].text() for one in twins.values())]
+            cells.append(" / ".join(MARKED[found.get((i, j))].format(text) for found, text in zip(marks, texts, strict=True)))
         lines.append(f"| {' | '.join([line.label + line.mark.replace('*', STAR), *cells])} |")
     mixed = tables.devices_said(evidence.shown.query("label_fraction == 0.01"))
     return [
@@ -82,7 +81,7 @@ def answer() -> list[str]:
         "",
         *lines,
         "",
-        twin.said.replace("*", STAR),
+        (tables.beside(twins).caption if len(twins) > 1 else twin.said).replace("*", STAR),
         *(part for told in (means, mixed) if told for part in ("", told)),
     ]
 

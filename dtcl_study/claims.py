@@ -11,7 +11,6 @@ Fresh contrasts: frozen configurations on fresh seeds. Grid contrasts: complete 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +25,7 @@ from dtcl_core.config import Protocol
 from . import contrasts
 from .chapter import Table
 from .compare import Interval, mean
-from .experiments import HIGHER_DROPOUT_CHANGE, ID, OOD, PROPOSED, SHORT, title
+from .experiments import DOMAIN, HIGHER_DROPOUT_CHANGE, ID, OOD, PROPOSED, SHORT, title
 from .reported import SEEDS, SIGMA
 from .study import Evidence, Study
 
@@ -196,16 +195,12 @@ def about(contrasts: Iterable[Contrast], metric: str = "", method: str = "") -> 
     return [c for c in contrasts if metric in ("", c.metric) and method in ("", c.method)]
 
 
-def sides(contrasts: Sequence[Contrast], means: bool = True) -> str:
-    """By 95 % intervals, such as "worse than all 4 (-0.057 to -0.035)"; without the range of `means`, one or two are named."""
-    told, each = list[str](), [c.interval.mean for c in contrasts]
-    for side, word in {1: "better than", 0: "unclear vs", -1: "worse than"}.items():
-        here = [c.other for c in contrasts if c.interval.side == side]
-        said = f"all {len(here)}" if len(here) == len(contrasts) else f"{len(here)}"
-        if side and len(here) < min(3, len(contrasts)) and not means:
-            said = " and ".join(re.sub(r"CL with | CL| Negatives| Penalty", "", title(other)) for other in here)
-        told += [f"{word} {said}"] if here else []
-    return ", ".join(told) + (f" ({min(each):+.3f} to {max(each):+.3f})" if means else "")
+def sides(contrasts: Sequence[Contrast], span: bool = False) -> str:
+    """By 95 % intervals, such as "3 better, 1 unclear"; `span`: with the lowest and the highest mean difference."""
+    found, each = [c.interval.side for c in contrasts], [c.interval.mean for c in contrasts]
+    words = {1: "better", 0: "unclear", -1: "worse"}
+    said = ", ".join(f"{found.count(side)} {word}" for side, word in words.items() if side in found)
+    return said + (f" ({min(each):+.3f} to {max(each):+.3f})" if span else "")
 
 
 def tally(contrasts: Sequence[Contrast]) -> str:
@@ -215,29 +210,30 @@ def tally(contrasts: Sequence[Contrast]) -> str:
 
 
 def headline(first: Verdict, second: Verdict, again: Sequence[Verdict] = ()) -> tuple[str, Table, str]:
-    """What claims 1 and 2 come to (`again`: those of `second_study`): a sentence, a table, its words."""
-    lines, seeds = list[dict[str, str]](), min(c.interval.n for c in first.contrasts)
-    where = f" with dropout {DROPOUTS[0]}" * bool(again)
-    alone = [f"{by_the_rule(about(first.contrasts, method=m))} for DW {title(m, short=True)}{where}" for m in PROPOSED]
-    for rate, main, side in zip(DROPOUTS, (first, *again[:1]), (second, *again[1:])):
-        found = {"unseen colour": about(main.contrasts, OOD), "training colours": about(main.contrasts, ID)}
-        found["hiding the colour"] = [c for c in side.contrasts if c.decides]
-        dropout = {"dropout": rate} if again else {}
-        for m in PROPOSED:
-            said = {name: sides(about(some, method=m), means=False) for name, some in found.items()}
-            lines.append({**dropout, "method": f"DW {title(m, short=True)}", **said})
-        lines.append({**dropout, "method": "verdict", **{name: by_the_rule(some) for name, some in found.items()}})
-    sure = f"<br>{SURE.format(seeds=seeds)}" * (first.word != "open")
-    against = [f"{title(c.method)} than {title(c.other)} ({SHORT[c.metric]})" for c in first.contrasts if c.state == "against"]
-    worse = f" Worse by that interval{where}: {'; '.join(against)}." * bool(against)
-    table = Table(pd.DataFrame(lines), COMPARED.format(seeds=seeds, sides=SIDES))
-    words, (was, new) = [first.word, second.word], DROPOUTS
-    if again:
-        sure += f"<br>{SECOND.format(was=was, new=new, n=again[0].contrasts[0].interval.n)}"
-    for k, other in enumerate(again):
-        same = words[k] == other.word
-        words[k] += f" with dropout {was} and {new}" if same else f" with dropout {was}, {other.word} with {new}"
-    return f"**Main claim: {words[0]}. Side claim: {words[1]}.**{sure}", table, MEANS.format(worse=worse, alone=alone)
+    """What claims 1 and 2 come to (`again`: those of `second_study`): sentences, a table, what its words mean."""
+    names, pairs = ([f"dropout {rate}" for rate in DROPOUTS], [(first, second), again]) if again else ([""], [(first, second)])
+    studies, n = list(zip(names, pairs, strict=True)), min(c.interval.n for c in first.contrasts)
+    found, told = {"method": [*(f"DW {title(m, short=True)}" for m in PROPOSED), "verdict"]}, list[str]()
+    against, alone = list[str](), list[str]()
+    for name, (main, side) in studies:
+        which = f"With {name} the" if name else "The"
+        told.append(f"{which} main claim is **{main.word}** ({tally(main.contrasts)}), the side claim is **{side.word}**.")
+        lost = [c for c in (*main.contrasts, *side.contrasts) if c.state == "against"]
+        worse = [f"{title(c.method)} than {title(c.other)} ({SHORT[c.metric]})" for c in lost]
+        against += [(f"with {name}, " if name else "") + ", ".join(worse)] if worse else []
+        each = [f"{by_the_rule(about(main.contrasts, method=m))} for DW {title(m, short=True)}" for m in PROPOSED]
+        alone.append(" and ".join(each) + (f" with {name}" if name else ""))
+    for column, k, metric in (("unseen colour", 0, OOD), ("training colours", 0, ID), ("hiding the colour", 1, DOMAIN)):
+        for name, pair in studies:
+            here = [c for c in about(pair[k].contrasts, metric) if c.decides]
+            said = [sides(about(here, method=m)) for m in PROPOSED]
+            found[f"{column}, {name}" if name else column] = [*said, by_the_rule(here)]
+    if len({(main.word, side.word) for _, (main, side) in studies}) > 1:
+        told.insert(0, "**The answer depends on the dropout rate, which the paper does not name.**")
+    sure = f"<br>{SURE.format(seeds=n)}" * (first.word != "open")
+    sure += f"<br>{SECOND.format(was=DROPOUTS[0], new=DROPOUTS[1], n=again[0].contrasts[0].interval.n)}" if again else ""
+    means = MEANS.format(worse=f" Worse by that interval: {'; '.join(against)}." * bool(against), alone="; ".join(alone))
+    return " ".join(told) + sure, Table(pd.DataFrame(found), COMPARED.format(seeds=n)), means
 
 
 def with_fresh(rows: pd.DataFrame, number: int = 1, preset: str = "paper") -> Verdict:
@@ -264,8 +260,6 @@ def second_study(preset: str = "paper") -> tuple[Verdict, ...]:
 def second_said(again: Sequence[Verdict], preset: str = "paper") -> str:
     """What the second study says, in words; before it has a verdict, how much of it is there."""
     if again:
-        first, hides = again
-        return f"the main claim is {first.word} ({first.counts}), the side claim is {hides.word} ({hides.counts})"
-    grid, fresh = (Study(name, preset, quiet=True) for name in ("dropout_grid", "dropout_fresh"))
-    told = f"{fresh.present} of {len(fresh.runs)} runs" if fresh.runs else "after the selection"
-    return f"not finished (grid: {grid.present} of {len(grid.runs)} runs; fresh seeds: {told})"
+        return "the main claim is {0.word} ({0.counts}), the side claim is {1.word} ({1.counts})".format(*again)
+    fresh = Study("dropout_fresh", preset, quiet=True)
+    return f"not finished ({fresh.present} of {len(fresh.runs)} runs on fresh seeds)"

@@ -34,7 +34,7 @@ ORACLE = "color_jitter"
 HEAD_SIZES = (4, 8, 16)  # dimensions of projector heads
 ID, OOD, DOMAIN = "test_id", "test_ood", "d_test_id"
 SHORT = {OOD: "Test-OOD", ID: "Test-ID", DOMAIN: "D-Test-ID", "validation": "Validation"}  # accuracies, as tables call them
-FIRST_FRESH_SEED, FRESH_SEEDS, FEWER_FRESH_SEEDS = 1100, 50, 10  # fewer: at other spreads than 50, and of `choices`
+FIRST_FRESH_SEED, FRESH_SEEDS, FEWER_FRESH_SEEDS = 1100, 50, 10  # fewer: at other spreads than 50, of `choices` and of `retuned`
 MAX_SEEDS = 100  # of a grid: other runs take seeds from 100 on
 
 
@@ -211,6 +211,13 @@ def choices(preset: str) -> list[Setting]:
     return [{**c, **seeds, "protocol": change} for c, change in tried]
 
 
+def retuned(preset: str) -> list[Setting]:
+    """Standard CL and Same Domain Negatives with dropout 0.25 at several temperatures, so that each may choose its own again."""
+    taus, count = ((0.05, 0.075, 0.1, 0.125), FEWER_FRESH_SEEDS) if preset == "paper" else ((0.1, 0.125), PRESETS[preset].seeds)
+    shared = {"sigma": SIGMA, "protocol": HIGHER_DROPOUT_CHANGE, "seeds": range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + count)}
+    return [{"method": method, "tau_alpha": tau, **shared} for method in BASELINES[:2] for tau in taus]
+
+
 def other_selection(preset: str) -> list[Setting]:
     """Negatives in the configuration that redrawn seeds of the grid select most often besides the frozen one, on the fresh seeds.
 
@@ -349,6 +356,7 @@ REGISTRY = {
         Experiment("effective_temperature", "Figures 6 and 7: temperatures by epoch", lambda _: [FOLLOWED], lambda _: True),
         Experiment("fresh", "the selected configurations on fresh seeds", fresh),
         Experiment("choices", "what the paper leaves open, changed one at a time", choices),
+        Experiment("retuned", "two baselines with dropout 0.25 and several temperatures", retuned),
         Experiment("other_selection", "Domain-Weighted Negatives as other seeds would select it", other_selection),
         Experiment("dropout_grid", "Table 1 with dropout 0.25, its oracle aside: temperatures up to 0.175", dropout_grid),
         Experiment("dropout_fresh", "Table 1 with dropout 0.25: what is selected, on further fresh seeds", dropout_fresh),
@@ -361,6 +369,6 @@ REGISTRY = {
 # What is trained, in this order. A name begins with its experiment; after a comma, what part of it. Other experiments show these runs.
 PARTS: dict[str, dict[str, Any]] = {
     "main_table": {}, "fresh": {}, "projector_head": {}, "sigma_ablation, seed 0": {"sigma": (150, 75, 25, 0), "seeds": 1},
-    "global_vs_batch, sigma 50": {"sigma": 50}, "choices": {}, "other_selection": {},
+    "global_vs_batch, sigma 50": {"sigma": 50}, "choices": {}, "retuned": {}, "other_selection": {},
     "dropout_grid": {}, "dropout_fresh": {}, "weight_outside": {}, "other_temperatures": {}, "sigma_ablation": {}, "global_vs_batch": {}, "left_open": {},
 }  # fmt: skip

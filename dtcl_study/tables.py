@@ -7,6 +7,7 @@ method's two discriminators). Underlined, in Tables 1 and 2: the second best. Or
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -20,9 +21,9 @@ from dtcl_core.methods import ALL_METHODS, METHODS
 
 from . import reported
 from .chapter import Table
-from .claims import NOT_YET, sides, states
+from .claims import DROPOUTS, NOT_YET, judged, sides, states
 from .compare import Interval, accuracy, by_seed, cut_said, difference, seeds_said
-from .experiments import BASELINES, DOMAIN, ID, OOD, PROPOSED, SHORT, percent, title
+from .experiments import BASELINES, DOMAIN, ID, OOD, ORACLE, PROPOSED, SHORT, percent, title
 from .reported import CHANCE, SIGMA
 from .selection import ROUNDED
 from .study import Evidence, Study
@@ -189,14 +190,46 @@ def of_methods(methods: Sequence[str] = tuple(METHODS)) -> list[Line]:
 
 
 def table_1(rows: pd.DataFrame, label_fraction: float = 0.01, sigma: float = SIGMA) -> Twin:
-    """Table 1: seven methods by three accuracies; rows of selected configurations."""
+    """Table 1: methods that have rows, and the oracle, by three accuracies; rows of selected configurations."""
     where = {"label_fraction": label_fraction, "sigma": sigma}
     heads = {OOD: "Unseen (Test-OOD)", ID: "Training (Test-ID)", DOMAIN: "Colour probe (D-Test-ID)"}
     columns = [Column(SHORT[metric], metric, where, heads[metric]) for metric in ACCURACIES]
-    methods = [m for m in ALL_METHODS if m in set(rows.method)] or METHODS
+    methods = [m for m in ALL_METHODS if m in {*(set(rows.method) or METHODS), ORACLE}]
     paper = reported.main_comparison(sigma, label_fraction)
     caption = f"Accuracy with {percent(label_fraction)} of the labels, colour spread sigma {sigma:g}."
     return twin(caption, of_methods(tuple(methods)), columns, rows, paper)
+
+
+def studies_of_table_1(evidence: Evidence) -> dict[str, Twin]:
+    """Table 1 as each study measures it, by the study's name; before both are judged, the first as `KINDS` calls it."""
+    first, again = twin_of(1, evidence), Study("dropout_fresh", evidence.preset, quiet=True)
+    if not again.whole or judged(1, evidence).word == NOT_YET:
+        return {KINDS[1]: first}
+    twins = first, table_1(again.frame)
+    return {f"dropout {rate}": twin for rate, twin in zip(DROPOUTS, twins, strict=True)}
+
+
+def beside(twins: Mapping[str, Twin]) -> Table:
+    """A table as reported, then as studies of these names measure it, with half of each 95 % interval."""
+    first = next(iter(twins.values()))
+    longer = r"^(CL with|Standard CL w/) | Penalty$|(?<=Same Domain) Negatives$"
+    records = [{"method": re.sub(longer, "", line.label).replace("Domain-Weighted", "DW") + line.mark} for line in first.lines]
+    marked, small = dict[tuple[int, str], str](), dict[tuple[int, str], str]()
+    for j, column in enumerate(first.columns):
+        kinds = {KINDS[0]: first.marks(first.reported)} | {kind: twin.marks(twin.comparable) for kind, twin in twins.items()}
+        for kind, marks in kinds.items():
+            head = f"{column.head or column.label}, {kind}"
+            marked |= {(i, head): mark for (i, k), mark in marks.items() if k == j}
+            for i, record in enumerate(records):
+                ours = twins[kind].measured[i, j] if kind in twins else None
+                record[head] = f"{ours.mean:.3f}" if ours and ours.n else "–" if ours else f"{first.reported[i, j]:.3f}"
+                small |= (
+                    {(i, head): f"±{max(ours.high - ours.mean, ours.mean - ours.low):.3f}".replace("0.", ".")}
+                    if ours and ours.n > 1
+                    else {}
+                )
+    caption = first.said.replace(" Measured:", f" With {' and '.join(twins)}:")
+    return Table(pd.DataFrame(records), caption, marked, small)
 
 
 def table_2(rows: pd.DataFrame) -> Twin:
@@ -259,7 +292,8 @@ def leads(rows: pd.DataFrame) -> pd.DataFrame:
         found = states((title(other), difference(mine, by_seed(rows, metric, method=other))) for other in BASELINES)
         if NOT_YET not in {c.state for c in found}:
             nearest = min(found, key=lambda c: c.interval.mean)
-            lines.append((title(method), SHORT[metric], sides(found), f"{nearest.interval.text(signed=True)}, {nearest.label}"))
+            smallest = f"{nearest.interval.text(signed=True)}, {nearest.label}"
+            lines.append((title(method), SHORT[metric], sides(found, span=True), smallest))
     return pd.DataFrame(lines, columns=["method", "accuracy", "beside the four baselines", "smallest lead"])
 
 

@@ -20,7 +20,7 @@ EXPERIMENTS_OF |= {
     "main_table": ["main_table", "fresh"],
     "model_selection": ["model_selection", "other_selection", "fresh"],
     "why": ["other_temperatures", "main_table", "fresh"],
-    "choices": ["choices", "fresh", "left_open", "dropout_grid", "dropout_fresh"],
+    "choices": ["choices", "fresh", "left_open", "retuned", "dropout_grid", "dropout_fresh"],
 }
 FOLDER, COMMANDS = "rows", "rerun-it"
 

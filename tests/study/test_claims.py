@@ -15,7 +15,7 @@ from dtcl_core.config import Protocol, Run
 from dtcl_study import claims, contrasts, reported, study
 from dtcl_study.claims import CLAIMS, Contrast
 from dtcl_study.compare import Interval
-from dtcl_study.experiments import BASELINES, ORACLE, PAPER_SELECTS, PROPOSED
+from dtcl_study.experiments import ORACLE, PAPER_SELECTS, PROPOSED
 from dtcl_study.study import Evidence, Study
 
 NOISE = np.random.default_rng(0).normal(size=1000)
@@ -67,8 +67,11 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
         return 0.775 if run.method == "dw_negatives" and metric == "test_ood" else papers(run, fraction, metric)
 
     said, table, means = claims.headline(*(claims.judged(number, MadeUp(papers)) for number in (1, 2)))
-    assert said == f"**Main claim: confirmed. Side claim: confirmed.**<br>{claims.SURE.format(seeds=20)}"
-    assert table.caption.startswith("Accuracy against the baselines, 20 fresh seeds. ")
+    assert said == (
+        "The main claim is **confirmed** (better in 16 of 16 comparisons), the side claim is **confirmed**."
+        f"<br>{claims.SURE.format(seeds=20)}"
+    )
+    assert table.caption.endswith("without Same Domain Negatives.") and "(20 fresh seeds;" in table.caption
     assert list(table.frame) == [
         "method",
         (unseen := "unseen colour"),
@@ -76,12 +79,12 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
         "hiding the colour",
     ]
     assert table.frame.to_numpy().tolist() == [
-        ["DW Negatives", *["better than all 4"] * 2, "better than all 3"],
-        ["DW Pairs", *["better than all 4"] * 2, "better than all 3"],
+        ["DW Negatives", *["4 better"] * 2, "3 better"],
+        ["DW Pairs", *["4 better"] * 2, "3 better"],
         ["verdict", *["confirmed"] * 3],
     ]
     assert (
-        means == claims.MEANS.format(worse="", alone=["confirmed for DW Negatives", "confirmed for DW Pairs"])
+        means == claims.MEANS.format(worse="", alone="confirmed for DW Negatives and confirmed for DW Pairs")
         and claims.tally(claims.judged(1, MadeUp(papers)).contrasts) == "better in 16 of 16 comparisons"
     )
     verdict = claims.judged(1, MadeUp(partly))
@@ -90,29 +93,29 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
     said, found, means = claims.headline(verdict, claims.judged(2, MadeUp(partly)))
     word = "not confirmed" if "against" in ood else "partly confirmed"
     parts = verdict.contrasts[:4], verdict.contrasts[4:8]
-    told = [claims.sides(part, means=False) for part in parts]
+    told = [claims.sides(part) for part in parts]
     for text, won in zip(map(claims.sides, parts), (ood[:4].count("for"), ood[4:].count("for"))):
-        assert text.startswith((f"better than {won}", f"better than all {won}")) if won else "better" not in text
+        assert text.startswith(f"{won} better") if won else "better" not in text
     alone = claims.by_the_rule([c for c in verdict.contrasts if ": Domain-Weighted Negatives " in c.label])
-    assert said.startswith(f"**Main claim: {word}. Side claim: confirmed.**<br>**How sure?**")
+    assert (
+        said.startswith(f"The main claim is **{word}** (better in ") and "side claim is **confirmed**.<br>**How sure?**" in said
+    )
     assert f": {alone} for DW Negatives and confirmed for DW Pairs" in means
     assert ("against" in ood) == ("Domain-Weighted Negatives than CL with DANN (Test-OOD)" in means)
-    assert found.frame[unseen].tolist() == [*told, word] and told[1] == "better than all 4"
-    assert told[0] == "better than 3, unclear vs 1"
+    assert found.frame[unseen].tolist() == [*told, word] and told[1] == "4 better"
+    assert told[0] == "3 better, 1 unclear"
     assert found.frame.drop(columns=unseen).equals(table.frame.drop(columns=unseen))
 
 
 def test_sides_tell_every_interval_that_is_clear_of_zero_even_where_the_verdict_is_open():
     pairs = [("a", series(0.1)), ("b", series(-0.1)), ("c", series(-0.001, 0.02)), ("d", series(-0.2))]
     compared = claims.states(pairs, m=10**6)
-    assert claims.sides(compared) == "better than 1, unclear vs 1, worse than 2 (-0.200 to +0.100)"
+    assert claims.sides(compared, span=True) == "1 better, 1 unclear, 2 worse (-0.200 to +0.100)"
     assert claims.tally(compared) == "better in 1 of 4 comparisons and worse in 2"
-    named = [c._replace(other=other) for c, other in zip(compared, BASELINES)]
-    assert claims.sides(named, means=False) == "better than Standard, unclear vs 1, worse than Same Domain and DANN"
-    assert claims.sides(named[1::2], means=False) == "worse than all 2"
-    assert claims.sides(compared[:1]) == "better than all 1 (+0.100 to +0.100)"
+    assert claims.sides(compared[1::2]) == "2 worse"
+    assert claims.sides(compared[:1], span=True) == "1 better (+0.100 to +0.100)"
     slight = claims.states([("e", series(-0.02, 0.02))] * 2, m=10**12)
-    assert {c.state for c in slight} == {"open"} and claims.sides(slight) == "worse than all 2 (-0.020 to -0.020)"
+    assert {c.state for c in slight} == {"open"} and claims.sides(slight) == "2 worse"
 
 
 @pytest.mark.parametrize("number", FRESH)

@@ -490,7 +490,7 @@ def test_a_claim_is_printed_with_its_contrasts_and_verdict(grid, capsys):
     assert all(line["contrast"] in text for line in found["lines"])
     assert re.search(r" [+-]\d\.\d{3} +[+-]\d\.\d{3,} +[+-]\d\.\d{3,} +2 ", text), "limits of differences have a sign"
     assert cli.main(["reproduce", "claim 1"]) == 0
-    assert "\nSecond study, with dropout 0.25: not finished (grid: 0 of 540 runs; " in capsys.readouterr().out
+    assert "\nSecond study, with dropout 0.25: not finished (0 of 300 runs" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("what", ["Table 10", "claim 16", "figure 1", "table"])

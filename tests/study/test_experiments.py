@@ -158,6 +158,13 @@ def test_the_second_study_repeats_the_grid_and_trains_what_it_selects_on_seeds_o
     assert {run.seed for run in again} == {*range(1150, 1200)} and {run.protocol for run in again} == {changed}
 
 
+def test_the_baselines_have_other_temperatures_where_their_dropout_is_changed():
+    runs = REGISTRY["retuned"].runs("paper")
+    assert len(runs) == 80 and {run.seed for run in runs} == set(range(1100, 1110))
+    assert {run.protocol for run in runs} == {dataclasses.replace(Protocol(), dropout=0.25)}
+    assert len({run.key for run in runs} & keys("choices")) == 20, "what was selected is among them"
+
+
 @pytest.mark.skipif(not (ROOT / ".git").exists() or shutil.which("git") is None, reason="needs a checkout")
 def test_every_committed_row_trace_and_encoder_is_asked_for():
     told = subprocess.run(

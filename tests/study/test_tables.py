@@ -176,12 +176,14 @@ def test_a_cell_without_rows_is_a_dash_and_n_is_told():
     assert "Means of different n are not compared." in mixed.caption and not [
         name for _, name in mixed.marked if "measured" in name
     ]
-    plain = tables.table_1(rows[rows.method != "color_jitter"]).table().caption
-    assert (
-        "oracle" not in plain
-        and "* the paper's methods." in plain
-        and "methods; † oracle, not ranked." in tables.table_1(rows).table().caption
-    )
+    assert "* the paper's methods; † oracle, not ranked." in tables.table_1(rows).table().caption
+    plain = tables.table_1(rows[rows.method != "color_jitter"])
+    assert plain.table("method").frame.iloc[-1].str.contains("†|–").sum() == 4 and "over 3 seeds" in plain.said
+    assert plain.marks(plain.comparable), "the oracle takes no part"
+    both = tables.beside({"one": tables.table_1(rows), "other": plain})
+    assert [name.split(", ")[1] for name in list(both.frame)[1:]] == ["reported", "one", "other"] * 3
+    assert both.frame.iloc[-1].tolist()[1:4] == ["0.978", "0.700", "–"] and " With one and other: our mean" in both.caption
+    assert len(both.small) == 3 * (7 + 6) and {*both.small.values()} == {"±.000"}
     some = tables.table_1(rows[rows.method != "dann"])
     assert (
         len([place for place in some.marks(some.reported) if place[1] == 0]) == 2
@@ -204,7 +206,7 @@ def test_rows_of_two_configurations_are_refused():
 
 @pytest.mark.parametrize(
     ("proposed", "said"),
-    [(0.9, "better than all 4 (+0."), (0.5, "worse than all 4 (-0."), (0.7, "unclear vs all 4 ")],
+    [(0.9, "4 better (+0."), (0.5, "4 worse (-0."), (0.7, "4 unclear (")],
 )
 def test_leads_are_over_every_baseline(proposed, said):
     rng = np.random.default_rng(0)
@@ -219,7 +221,7 @@ def test_the_smallest_lead_is_the_one_over_the_highest_baseline():
     level = {"standard": 0.6, "same_domain": 0.65, "mmd": 0.72, "dann": 0.5}
     rows = selected(12, lambda run, f, m: level.get(run.method, 0.7) + 0.001 * rng.normal()).query("label_fraction == 0.01")
     for line in tables.leads(rows).to_dict("records"):
-        assert line["beside the four baselines"].startswith("better than 3, worse than 1 (-0.0")
+        assert line["beside the four baselines"].startswith("3 better, 1 worse (-0.0")
         assert line["smallest lead"].startswith("-0.02") and line["smallest lead"].endswith(", CL with MMD Penalty")
 
 
