@@ -219,7 +219,7 @@ def headline(first: Verdict, second: Verdict, again: Sequence[Verdict] = ()) -> 
         which = f"With {name} the" if name else "The"
         told.append(f"{which} main claim is **{main.word}** ({tally(main.contrasts)}), the side claim is **{side.word}**.")
         lost = [c for c in (*main.contrasts, *side.contrasts) if c.state == "against"]
-        worse = [f"{title(c.method)} than {title(c.other)} ({SHORT[c.metric]})" for c in lost]
+        worse = [f"DW {title(c.method, short=True)} than {title(c.other)} ({SHORT[c.metric]})" for c in lost]
         against += [(f"with {name}, " if name else "") + ", ".join(worse)] if worse else []
         each = [f"{by_the_rule(about(main.contrasts, method=m))} for DW {title(m, short=True)}" for m in PROPOSED]
         alone.append(" and ".join(each) + (f" with {name}" if name else ""))

@@ -101,7 +101,7 @@ def test_the_headline_counts_the_comparisons_of_claim_1():
         said.startswith(f"The main claim is **{word}** (better in ") and "side claim is **confirmed**.<br>**How sure?**" in said
     )
     assert f": {alone} for DW Negatives and confirmed for DW Pairs" in means
-    assert ("against" in ood) == ("Domain-Weighted Negatives than CL with DANN (Test-OOD)" in means)
+    assert ("against" in ood) == ("DW Negatives than CL with DANN (Test-OOD)" in means)
     assert found.frame[unseen].tolist() == [*told, word] and told[1] == "4 better"
     assert told[0] == "3 better, 1 unclear"
     assert found.frame.drop(columns=unseen).equals(table.frame.drop(columns=unseen))
